@@ -1,0 +1,1 @@
+"""Benchmarks: workloads, the opponents they are measured against, reports."""

@@ -1,0 +1,1 @@
+"""The engine: questions in, one forward pass, typed and calibrated answers out."""

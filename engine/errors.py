@@ -1,0 +1,62 @@
+"""The exception family. Every error of the library is a `ReadoffError`.
+
+A message names what was wrong and what to do about it, in one or two sentences.
+"""
+
+from __future__ import annotations
+
+
+class ReadoffError(Exception):
+    """Base class of every error that readoff raises on purpose."""
+
+
+class SourceError(ReadoffError):
+    """A model source can't be found, reached or understood."""
+
+
+class DownloadError(SourceError):
+    """A download failed, was cut short, or doesn't match its hash."""
+
+
+class CheckpointError(SourceError):
+    """A checkpoint is incomplete, truncated, or of an unsupported architecture."""
+
+
+class AdapterError(ReadoffError):
+    """A LoRA adapter doesn't fit its base, or uses a feature that isn't supported."""
+
+
+class CardError(ReadoffError):
+    """A decision card (or an imported calibration) is invalid or belongs to another model."""
+
+
+class TemplateError(ReadoffError):
+    """A prompt template, its answer cue and the label alphabet don't work together."""
+
+
+class QuestionError(ReadoffError, ValueError):
+    """A question, its criteria or a state isn't legal."""
+
+
+class RequestError(ReadoffError, ValueError):
+    """A JSON request doesn't follow the wire contract.
+
+    `loc` is the path to the offending field, as in the contract's 422 body.
+    """
+
+    def __init__(self, message: str, loc: tuple[str | int, ...] = ("body",)) -> None:
+        super().__init__(message)
+        self.loc = loc
+
+
+class ContextError(ReadoffError, ValueError):
+    """A prompt is longer than the model's context. Nothing is ever truncated."""
+
+    def __init__(self, message: str, *, limit: int, length: int) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.length = length
+
+
+class NumericsError(ReadoffError):
+    """The model produced logits that aren't finite numbers."""

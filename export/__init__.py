@@ -1,0 +1,1 @@
+"""Exported models: merged checkpoints and ONNX graphs."""

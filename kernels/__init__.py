@@ -1,0 +1,1 @@
+"""Token-mixing and pointwise operators, one folder each: contract, reference, implementations."""

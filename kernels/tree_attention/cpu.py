@@ -1,0 +1,167 @@
+"""Tree attention by blocked matrix products.
+
+Runs that share a chain of ancestors are batched together; a long run is cut into blocks of
+queries, each against the keys it can see, so no [T, T] score matrix and no mask beyond the corner
+of a block ever exists. On CPUs without tile units this is 2 to 4 times faster in bf16 than the
+library's flash kernel, which there multiplies in fp32.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import torch
+
+QUERY_BLOCK = 128
+"""Queries of a long run that are scored together."""
+
+MAX_GATHERED = 1 << 23
+"""Elements of keys gathered for one batch of runs (16 MiB in bf16)."""
+
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    q_start: int
+    q_length: int
+    kv_start: int
+    kv_length: int
+
+
+def tree_attention(
+    q: torch.Tensor,
+    k_pool: torch.Tensor,
+    v_pool: torch.Tensor,
+    q_start: torch.Tensor,
+    q_length: torch.Tensor,
+    kv_start: torch.Tensor,
+    kv_length: torch.Tensor,
+    chain_offsets: torch.Tensor,
+    chain_spans: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """See the contract in the package's docstring. Differentiable."""
+    offsets, spans = chain_offsets.tolist(), chain_spans.tolist()
+    families: dict[Spans, list[_Run]] = defaultdict(list)
+    for s, run in enumerate(
+        zip(q_start.tolist(), q_length.tolist(), kv_start.tolist(), kv_length.tolist(), strict=True)
+    ):
+        chain = tuple((slot, n) for slot, n in spans[offsets[s] : offsets[s + 1]])
+        families[chain].append(_Run(*run))
+    out = q.new_empty(q.shape)
+    for chain, runs in families.items():
+        k, v = _gather(k_pool, chain), _gather(v_pool, chain)
+        for batch in _batches(runs, k.shape[0] * k.shape[1] * k.shape[2]):
+            if len(batch) == 1 and batch[0].q_length > QUERY_BLOCK:
+                _attend_long(out, q, k_pool, v_pool, k, v, batch[0], scale)
+            else:
+                _attend_short(out, q, k_pool, v_pool, k, v, batch, scale)
+    return out
+
+
+def _gather(pool: torch.Tensor, chain: Spans) -> torch.Tensor:
+    """Keys or values of a chain, [L, kv_heads, head_dim]; a view where it is one span."""
+    parts = [pool[slot : slot + n] for slot, n in chain]
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts) if parts else pool[:0]
+
+
+def _batches(runs: list[_Run], context: int) -> list[list[_Run]]:
+    """Runs of similar length together, so that padding them to the longest wastes little."""
+    batches: list[list[_Run]] = []
+    for run in sorted(runs, key=lambda r: (r.q_length, r.kv_length)):
+        batch = batches[-1] if batches else []
+        fits = (
+            batch
+            and run.q_length <= min(QUERY_BLOCK, 16 + batch[0].q_length * 5 // 4)
+            and run.kv_length <= 64 + batch[0].kv_length * 5 // 4
+            and (len(batch) + 1) * context <= MAX_GATHERED
+        )
+        if fits:
+            batch.append(run)
+        else:
+            batches.append([run])
+    return batches
+
+
+def _attend_long(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    k_pool: torch.Tensor,
+    v_pool: torch.Tensor,
+    k_chain: torch.Tensor,
+    v_chain: torch.Tensor,
+    run: _Run,
+    scale: float,
+) -> None:
+    """One run of many queries, block by block."""
+    own = slice(run.kv_start, run.kv_start + run.kv_length)
+    k = torch.cat([k_chain, k_pool[own]]).transpose(0, 1)  # [Hkv, L, D]
+    v = torch.cat([v_chain, v_pool[own]]).transpose(0, 1).contiguous()
+    unseen = k.shape[1] - run.q_length  # keys before the first query
+    for first in range(0, run.q_length, QUERY_BLOCK):
+        n = min(QUERY_BLOCK, run.q_length - first)
+        seen = unseen + first + n
+        rows = slice(run.q_start + first, run.q_start + first + n)
+        corner = torch.ones(n, n, dtype=torch.bool, device=q.device).triu_(1)
+        out[rows] = _softmax_product(
+            q[rows][None], k[None, :, :seen], v[None, :, :seen], corner, scale
+        )[0]
+
+
+def _attend_short(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    k_pool: torch.Tensor,
+    v_pool: torch.Tensor,
+    k_chain: torch.Tensor,
+    v_chain: torch.Tensor,
+    runs: list[_Run],
+    scale: float,
+) -> None:
+    """Several runs with the same ancestors, padded at their end to the longest."""
+    n, queries, own = len(runs), max(r.q_length for r in runs), max(r.kv_length for r in runs)
+    rows = _padded([(r.q_start, r.q_length) for r in runs], queries).to(q.device)
+    slots = _padded([(r.kv_start, r.kv_length) for r in runs], own).to(q.device)
+    shape = (n, *k_chain.shape)
+    k = torch.cat([k_chain.expand(shape), k_pool[slots]], dim=1).transpose(1, 2)  # [n, Hkv, L, D]
+    v = torch.cat([v_chain.expand(shape), v_pool[slots]], dim=1).transpose(1, 2).contiguous()
+    first_seen = torch.tensor([r.kv_length - r.q_length for r in runs], device=q.device)
+    last_seen = first_seen[:, None] + torch.arange(queries, device=q.device)  # [n, Lq]
+    corner = torch.arange(own, device=q.device) > last_seen[:, :, None]  # [n, Lq, own]
+    result = _softmax_product(q[rows], k, v, corner[:, None, None], scale)
+    for i, run in enumerate(runs):
+        out[run.q_start : run.q_start + run.q_length] = result[i, : run.q_length]
+
+
+def _padded(runs: list[tuple[int, int]], length: int) -> torch.Tensor:
+    """Row numbers [n, length]; positions beyond a run's end repeat its last row."""
+    start = torch.tensor([a for a, _ in runs])[:, None]
+    last = torch.tensor([m - 1 for _, m in runs])[:, None]
+    return start + torch.arange(length).minimum(last)
+
+
+def _softmax_product(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, corner: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """softmax(scale · q kᵀ) v with the last keys masked by `corner`.
+
+    q: [n, Lq, Hq, D]; k, v: [n, Hkv, L, D]; corner: bool, broadcast to [n, Hkv, G, Lq, keys] over
+    the last `keys` columns. Returns [n, Lq, Hq, D].
+    """
+    n, queries, heads, dim = q.shape
+    kv_heads, keys = k.shape[1], k.shape[2]
+    group = heads // kv_heads
+    q = q.view(n, queries, kv_heads, group, dim).permute(0, 2, 3, 1, 4)
+    q = q.reshape(n * kv_heads, group * queries, dim)
+    k = k.reshape(n * kv_heads, keys, dim)
+    v = v.reshape(n * kv_heads, keys, dim)
+    scores = torch.baddbmm(q.new_empty(1, 1, 1), q, k.transpose(1, 2), beta=0.0, alpha=scale)
+    tail = scores.view(n, kv_heads, group, queries, keys)[..., keys - corner.shape[-1] :]
+    tail.masked_fill_(corner, float("-inf"))
+    result = torch.bmm(scores.softmax(-1), v)
+    result = result.view(n, kv_heads, group, queries, dim).permute(0, 3, 1, 2, 4)
+    return result.reshape(n, queries, heads, dim)
