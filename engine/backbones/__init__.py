@@ -1,0 +1,1 @@
+"""Qwen backbones over packed tokens, one architecture a file."""

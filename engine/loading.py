@@ -1,0 +1,61 @@
+"""From an open checkpoint to the parts of an engine: its card, its renderer, its backbone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from readoff.engine.backbones.decoder import Backbone
+from readoff.engine.card import CARD_FILE, UNCHECKED, Card
+from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.errors import CardError
+from readoff.engine.prompt import Renderer
+from readoff.engine.template import Template
+from readoff.engine.tokenizer import Tokenizer
+
+_PUBLISHED = ("calibration.json", "label_space.json")
+
+
+def find_card(checkpoint: Checkpoint, path: str | Path | None = None) -> Card:
+    """The card at `path`, else the first one beside the weights, else the published calibration
+    files imported, else the default; checked against the digests that it names.
+
+    Raises CardError.
+    """
+    card = _read_card(checkpoint, path)
+    digests = card.digests
+    card.check(
+        weights=checkpoint.weights_digest() if digests.weights else UNCHECKED,
+        adapter=checkpoint.adapter_digest() if digests.adapter else UNCHECKED,
+    )
+    return card
+
+
+def _read_card(checkpoint: Checkpoint, path: str | Path | None) -> Card:
+    if path is not None:
+        if not Path(path).exists():
+            raise CardError(f"There is no decision card at {path}.")
+        return Card.load(path)
+    for folder in checkpoint.folders:
+        if (folder / CARD_FILE).is_file():
+            return Card.load(folder)
+        if any((folder / name).is_file() for name in _PUBLISHED):
+            return Card.from_published(folder)
+    return Card.default()
+
+
+def load_renderer(checkpoint: Checkpoint, card: Card) -> Renderer:
+    """The checkpoint's tokenizer with the card's template and labels.
+
+    Raises TemplateError, or CardError if the card was made for another template or tokenizer.
+    """
+    tokenizer = Tokenizer.load(checkpoint.tokenizer_files)
+    template = Template.load(tokenizer, card.template.order, card.template.id)
+    card.check(template=template.digest, tokenizer=tokenizer.digest)
+    return Renderer(tokenizer, template, card.labels)
+
+
+def load_backbone(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Backbone:
+    """The weights in `dtype` on `device`, packed for inference where the device is a CPU."""
+    return Backbone.load(checkpoint.config, checkpoint, dtype, device, pack=device.type == "cpu")
