@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -79,7 +80,7 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        moved = {}
+        moved: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, torch.Tensor | Runs):

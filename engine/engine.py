@@ -201,7 +201,8 @@ class Engine:
             if len(prompt) > self.context_length:
                 raise ContextError(
                     f"Request {number}, question {name!r}: its prompt has {len(prompt)} tokens and "
-                    f"the model takes {self.context_length}. Shorten the state; nothing is cut off.",
+                    f"the model takes {self.context_length}. Shorten the state; nothing is ever "
+                    "cut off.",
                     limit=self.context_length,
                     length=len(prompt),
                 )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import torch
 
@@ -81,7 +81,8 @@ class Op(Generic[P, R]):
     def _choose(self, site: Site, forced: str | None) -> Implementation[P, R]:
         if forced is not None and forced not in self.implementations:
             raise LookupError(
-                f"{self.name} has no implementation {forced!r}; it has {sorted(self.implementations)}"
+                f"{self.name} has no implementation {forced!r}; "
+                f"it has {sorted(self.implementations)}"
             )
         candidates = (
             self.implementations.values() if forced is None else [self.implementations[forced]]
@@ -120,7 +121,7 @@ class Op(Generic[P, R]):
             self._forced.reset(token)
 
 
-OPS: dict[str, Op[..., object]] = {}
+OPS: dict[str, Op[..., Any]] = {}
 """Every operator by name; filled as the operator folders are imported."""
 
 

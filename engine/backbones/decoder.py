@@ -75,7 +75,8 @@ class Layer(nn.Module):
         if self.last:
             x = x[batch.rows]
         normed, x = add_rms_norm(mixed, x, self.mlp_norm, self.eps, self.plus_one)
-        return x + self.mlp(normed)
+        out: torch.Tensor = x + self.mlp(normed)
+        return out
 
     def load(self, weights: Weights) -> None:
         """Fill from the checkpoint's layer of the same number."""

@@ -238,7 +238,7 @@ class _Rows:
         if not self._adjacent:
             return x[self._index]
         n, width = self._index.shape
-        return x[self._first : self._first + n * width].unflatten(0, (n, width))
+        return x[self._first : self._first + n * width].view(n, width, *x.shape[1:])
 
 
 def _chunked(x: torch.Tensor, rows: _Rows, repeat: int, dtype: torch.dtype) -> torch.Tensor:

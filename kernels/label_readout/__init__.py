@@ -11,7 +11,8 @@ Contract of every implementation:
     Returns (logits [L] raw, probabilities [L]), both fp32; all arithmetic is fp32.
 
 `log_partition` is the log of the full vocabulary's softmax denominator at T = 1 without prior,
-[N] fp32, streamed over blocks of the head: exp(logsumexp(logits) - log_partition) is the legal mass.
+[N] fp32, streamed over blocks of the head. exp(logsumexp(logits) - log_partition) is the legal
+mass.
 """
 
 from __future__ import annotations

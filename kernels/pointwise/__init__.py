@@ -51,7 +51,7 @@ norm_rope_write: Op[[_T, _T, _T, _N, _N, float, bool, _T, _T, _N, _T, _T, _T], _
     ],
 )
 """(q [M, Hq, D], k [T, Hkv, D], v [T, Hkv, D], q_weight [D] or None, k_weight, eps, plus_one,
-cos [T, R/2] fp32, sin, q_rows [M] or None, k_pool [slots, Hkv, D], v_pool, slots [T]) -> q [M, Hq, D].
+cos [T, R/2] fp32, sin, q_rows [M] or None, k_pool [slots, Hkv, D], v_pool, slots [T]) -> like q.
 
 Normalises q and k (where there are weights), rotates both, and writes k and v to the slots of the
 pools. q_rows names the rows of cos and sin that belong to q; None when q has all T rows."""

@@ -8,10 +8,8 @@ import torch.nn.functional as F
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float, plus_one: bool) -> torch.Tensor:
     """x / sqrt(mean(x²) + eps) * (w or 1 + w), in fp32, rounded once."""
-    x32 = x.float()
-    factor = torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)
     scale = weight.float() + 1.0 if plus_one else weight.float()
-    return (x32 * factor * scale).to(x.dtype)
+    return (x * _inverse_rms(x, eps) * scale).to(x.dtype)
 
 
 def add_rms_norm(
@@ -57,8 +55,7 @@ def _norm_rotate(
 ) -> torch.Tensor:
     x32 = x.float()
     if weight is not None:
-        factor = torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)
-        x32 = x32 * factor * (weight.float() + 1.0 if plus_one else weight.float())
+        x32 = x32 * _inverse_rms(x, eps) * (weight.float() + 1.0 if plus_one else weight.float())
     half = cos.shape[-1]
     cos, sin = cos[:, None], sin[:, None]  # [T, 1, R/2]
     first, second, rest = x32.split([half, half, x.shape[-1] - 2 * half], dim=-1)
@@ -69,18 +66,22 @@ def _norm_rotate(
 def swiglu(gate_up: torch.Tensor, size: int) -> torch.Tensor:
     """silu(gate) * up."""
     gate, up = gate_up.split(size, dim=-1)
-    return F.silu(gate) * up
+    return F.silu(gate) * up if torch.is_grad_enabled() else F.silu(gate).mul_(up)
 
 
 def gated_rms_norm(
     x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> torch.Tensor:
     """norm(x) * w * silu(z) over the last axis, in fp32, rounded once."""
-    x32 = x.float()
-    factor = torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)
-    return (x32 * factor * weight.float() * F.silu(z.float())).to(x.dtype)
+    return (x * _inverse_rms(x, eps) * weight.float() * F.silu(z.float())).to(x.dtype)
 
 
 def sigmoid_gate(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     """x * sigmoid(gate)."""
     return x * torch.sigmoid(gate)
+
+
+def _inverse_rms(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """1 / sqrt(mean(x²) + eps) over the last axis, fp32. One pass over x, no widened copy of it."""
+    square = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32).square()
+    return torch.rsqrt(square / x.shape[-1] + eps)

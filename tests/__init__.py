@@ -1,0 +1,1 @@
+"""The suite mirrors the tree: tests/engine checks engine/, tests/kernels checks kernels/."""
