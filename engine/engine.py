@@ -20,7 +20,7 @@ from readoff.engine.forest import Forest
 from readoff.engine.loading import find_card, load_backbone, load_renderer
 from readoff.engine.prompt import Prompt, Renderer
 from readoff.engine.questions import Choice, Noul, Question, Score
-from readoff.engine.runtime import choose_device, choose_dtype, keep_heap, threads
+from readoff.engine.runtime import check_threads, choose_device, choose_dtype, keep_heap, threads
 from readoff.engine.source import DEMO, resolve
 from readoff.engine.text import Text
 from readoff.kernels.dispatch import OPS, Site
@@ -57,8 +57,7 @@ class Engine:
         name: str = "model",
         thread_count: int | None = None,
     ) -> None:
-        if thread_count is not None and (not isinstance(thread_count, int) or thread_count < 1):
-            raise ReadoffError(f"threads must be a positive whole number, not {thread_count!r}.")
+        check_threads(thread_count)
         self.backbone = backbone
         self.renderer = renderer
         self.card = card or Card.default()
@@ -98,6 +97,7 @@ class Engine:
         Raises:
             ReadoffError: one of its family, naming what is wrong and what to do.
         """
+        check_threads(threads)
         where = choose_device(device)
         kind = choose_dtype(dtype, where)
         checkpoint = resolve(source, adapter, revision, head=head, progress=progress)

@@ -9,7 +9,7 @@ import torch
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.card import CARD_FILE, UNCHECKED, Card
 from readoff.engine.checkpoint import Checkpoint
-from readoff.engine.errors import CardError
+from readoff.engine.errors import CardError, CheckpointError
 from readoff.engine.prompt import Renderer
 from readoff.engine.template import Template
 from readoff.engine.tokenizer import Tokenizer
@@ -51,6 +51,11 @@ def load_renderer(checkpoint: Checkpoint, card: Card) -> Renderer:
     Raises TemplateError, or CardError if the card was made for another template or tokenizer.
     """
     tokenizer = Tokenizer.load(checkpoint.tokenizer_files)
+    if tokenizer.vocab_size > checkpoint.config.vocab_size:
+        raise CheckpointError(
+            f"The tokenizer knows {tokenizer.vocab_size} tokens, but the model's vocabulary has "
+            f"{checkpoint.config.vocab_size}: they don't belong together. Use the model's own files."
+        )
     template = Template.load(tokenizer, card.template.order, card.template.id)
     card.check(template=template.digest, tokenizer=tokenizer.digest)
     return Renderer(tokenizer, template, card.labels)

@@ -68,6 +68,12 @@ def bf16_is_native() -> bool:
     return any(bool(getattr(torch.cpu, name, lambda: False)()) for name in checks)
 
 
+def check_threads(count: int | None) -> None:
+    """Raise ReadoffError unless `count` is a number of threads, or None."""
+    if count is not None and (type(count) is not int or count < 1):
+        raise ReadoffError(f"threads must be a positive whole number, not {count!r}.")
+
+
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
     """Run with `count` threads and give the process its own number back. None changes nothing."""

@@ -1,0 +1,83 @@
+"""Prompts: a state and a question as a chain of pieces, each of which is tokenised on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from readoff.engine.labels import Alphabet, LabelSet, LabelSpace
+from readoff.engine.questions import Question, check_questions
+from readoff.engine.template import Template
+from readoff.engine.text import Text, check_text
+from readoff.engine.tokenizer import Tokenizer
+
+PieceKind: TypeAlias = Literal["preamble", "state", "question", "cue"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of token ids that no token straddles the ends of. Never empty."""
+
+    ids: tuple[int, ...]
+    kind: PieceKind
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The pieces of one question's prompt from root to leaf, and the labels to read at its end."""
+
+    pieces: tuple[Piece, ...]
+    labels: LabelSet
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The whole prompt's token ids."""
+        return tuple(index for piece in self.pieces for index in piece.ids)
+
+    def __len__(self) -> int:
+        return sum(len(piece.ids) for piece in self.pieces)
+
+
+class Renderer:
+    """Makes the prompts of a request.
+
+    State first: preamble, state part(s), question with the cue. Question first: preamble,
+    question, state part(s), cue. Raises TemplateError at once if the answer cue and the labels
+    don't work together.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, template: Template, labels: LabelSpace | None = None
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.template = template
+        self.alphabet = Alphabet(tokenizer, template.cue, labels)
+        self.alphabet.check()
+        self._preamble = Piece(tokenizer.encode_control(template.before), "preamble")
+        self._cue_ids = tokenizer.encode_control(template.cue)
+
+    def render(self, state: Text, questions: Mapping[str, Question]) -> list[Prompt]:
+        """One prompt a question, in the order of `questions`; their ids are never shown.
+
+        Equal pieces have equal ids, and the pieces of the state are the same objects in every
+        prompt. Raises QuestionError for a state or questions that aren't legal.
+        """
+        check_text(state, "The state")
+        check_questions(questions)
+        encode = self.tokenizer.encode_text
+        parts = tuple(Piece(encode(text), "state") for text in self.template.state(state))
+        return [self._prompt(parts, question) for question in questions.values()]
+
+    def _prompt(self, state: tuple[Piece, ...], question: Question) -> Prompt:
+        labels = self.alphabet.for_question(question)
+        encode = self.tokenizer.encode_text
+        asked = self.template.question(question, labels.texts)
+        closing = self.template.closing(question, labels.texts)
+        if self.template.order == "question-first":
+            middle = (Piece(encode(asked), "question"), *state)
+            leaf = Piece(encode(closing) + self._cue_ids, "cue")
+        else:
+            middle = state
+            leaf = Piece(encode(asked + closing) + self._cue_ids, "question")
+        return Prompt((self._preamble, *middle, leaf), labels)
