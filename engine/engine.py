@@ -15,7 +15,7 @@ from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.batch import Readout
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import HeadChoice
-from readoff.engine.errors import ContextError, NumericsError, QuestionError, ReadoffError
+from readoff.engine.errors import ContextError, NumericsError, QuestionError
 from readoff.engine.forest import Forest
 from readoff.engine.loading import find_card, load_backbone, load_renderer
 from readoff.engine.prompt import Prompt, Renderer

@@ -51,10 +51,12 @@ def load_renderer(checkpoint: Checkpoint, card: Card) -> Renderer:
     Raises TemplateError, or CardError if the card was made for another template or tokenizer.
     """
     tokenizer = Tokenizer.load(checkpoint.tokenizer_files)
-    if tokenizer.vocab_size > checkpoint.config.vocab_size:
+    known = max(tokenizer.vocab_size, *(i + 1 for i in tokenizer.added_tokens.values()), 0)
+    if known > checkpoint.config.vocab_size:
         raise CheckpointError(
-            f"The tokenizer knows {tokenizer.vocab_size} tokens, but the model's vocabulary has "
-            f"{checkpoint.config.vocab_size}: they don't belong together. Use the model's own files."
+            f"The tokenizer knows {known} tokens, but the model's vocabulary has "
+            f"{checkpoint.config.vocab_size}: they don't belong together. Use the model's own "
+            "tokenizer files."
         )
     template = Template.load(tokenizer, card.template.order, card.template.id)
     card.check(template=template.digest, tokenizer=tokenizer.digest)

@@ -18,6 +18,9 @@ from readoff.engine.weights import Weights
 from readoff.kernels.label_readout import label_readout, log_partition
 from readoff.kernels.pointwise import add_rms_norm, rms_norm, swiglu
 
+MLP_ROWS = 1024
+"""Rows that go through an MLP at a time where there are more than twice as many."""
+
 
 class MLP(nn.Module):
     """down(silu(gate(x)) * up(x)), gate and up in one product."""
@@ -29,9 +32,14 @@ class MLP(nn.Module):
         self.down = Linear(self.size, [config.hidden_size])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[T, H] -> [T, H]."""
-        result: torch.Tensor = self.down(swiglu(self.gate_up(x), self.size))
-        return result
+        """[T, H] -> [T, H]. Long inputs go in blocks: the inner layer is several times as wide."""
+        if len(x) <= 2 * MLP_ROWS or torch.is_grad_enabled():
+            result: torch.Tensor = self.down(swiglu(self.gate_up(x), self.size))
+            return result
+        out = torch.empty_like(x)
+        for rows, block in zip(out.split(MLP_ROWS), x.split(MLP_ROWS), strict=True):
+            rows.copy_(self.down(swiglu(self.gate_up(block), self.size)))
+        return out
 
     def load(self, prefix: str, weights: Weights) -> None:
         """Fill from `prefix`.gate_proj and so on."""

@@ -19,6 +19,7 @@ may leave its range.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -36,11 +37,6 @@ class _Chunk:
     start: int
     length: int
     last: bool
-
-    @property
-    def width(self) -> int:
-        """Tokens the chunk is padded to."""
-        return -(-self.length // 16) * 16
 
 
 @dataclass(frozen=True)
@@ -83,15 +79,18 @@ def gated_delta(
     rows: list[int] = []
     for first in range(0, len(chunks), WINDOW):
         window = chunks[first : first + WINDOW]
-        prepared = {}
-        for width in {c.width for c in window}:
-            same = [c for c in window if c.width == width]
-            prepared[width] = _prepare(q, k, v, log_alpha, beta, same, width)
+        widths = _widths(window)
+        prepared = {
+            width: _prepare(
+                q, k, v, log_alpha, beta, [c for c in window if widths[c] == width], width
+            )
+            for width in set(widths.values())
+        }
         taken = dict.fromkeys(prepared, 0)
-        for step in _steps(window):
-            n, width = len(step), step[0].width
-            at = slice(taken[width], taken[width] + n)
-            taken[width] += n
+        for step in _steps(window, widths):
+            width = widths[step[0]]
+            at = slice(taken[width], taken[width] + len(step))
+            taken[width] = at.stop
             state = _initial(step, states, parents, running)
             # Nobody continues a leaf: its final state is never computed.
             wanted = any(not c.last or outs[c.segment] >= 0 for c in step)
@@ -118,19 +117,29 @@ def _chunks(starts: list[int], lengths: list[int], depths: list[int]) -> list[_C
         for number, at in enumerate(range(0, length, CHUNK)):
             n = min(CHUNK, length - at)
             chunks.append(_Chunk(s, depth, number, start + at, n, at + n == length))
-    return sorted(chunks, key=lambda c: (c.level, c.number, c.width))
+    return sorted(chunks, key=lambda c: (c.level, c.number, -c.length))
 
 
-def _steps(window: list[_Chunk]) -> list[list[_Chunk]]:
+def _widths(window: list[_Chunk]) -> dict[_Chunk, int]:
+    """The width each chunk is padded to: multiples of 16, as few different ones as is cheap."""
+    widths = {c: -(-c.length // 16) * 16 for c in window}
+    budget = max(CHUNK, sum(widths.values()) // 8)  # padding is cheaper than another batch
+    present = sorted(set(widths.values()))
+    for small, large in pairwise(present):
+        moved = [c for c, width in widths.items() if width == small]
+        budget -= len(moved) * (large - small)
+        if budget < 0:
+            break
+        widths |= dict.fromkeys(moved, large)
+    return widths
+
+
+def _steps(window: list[_Chunk], widths: dict[_Chunk, int]) -> list[list[_Chunk]]:
     """Runs of chunks that can be worked off at once: same level, number and width."""
-    steps: list[list[_Chunk]] = []
-    for chunk in window:
-        key = (chunk.level, chunk.number, chunk.width)
-        if steps and key == (steps[-1][0].level, steps[-1][0].number, steps[-1][0].width):
-            steps[-1].append(chunk)
-        else:
-            steps.append([chunk])
-    return steps
+    steps: dict[tuple[int, int, int], list[_Chunk]] = {}
+    for c in window:
+        steps.setdefault((c.level, c.number, widths[c]), []).append(c)
+    return list(steps.values())
 
 
 def _prepare(
@@ -143,11 +152,9 @@ def _prepare(
     width: int,
 ) -> _Prepared:
     """Everything of some chunks of one width that needs no state."""
-    start = torch.tensor([c.start for c in chunks])[:, None]
     length = torch.tensor([c.length for c in chunks])[:, None]
-    place = torch.arange(width)
-    rows = _Rows(chunks, width, (start + place.minimum(length - 1)).to(q.device))
-    padding = (place >= length)[:, None].to(q.device)  # [n, 1, W]
+    padding = (torch.arange(width) >= length)[:, None].to(q.device)  # [n, 1, W]
+    rows = _Rows(chunks, width)
     repeat, dim = v.shape[1] // k.shape[1], q.shape[2]
     product = torch.float32 if q.dtype == torch.float16 else q.dtype
 
@@ -157,8 +164,9 @@ def _prepare(
     g = rows.of(log_alpha).transpose(1, 2).masked_fill(padding, 0.0)  # [n, Hv, W]
     strength = rows.of(beta).transpose(1, 2).masked_fill(padding, 0.0)[..., None]
     total = g.cumsum(-1)
-    above = torch.ones(width, width, dtype=torch.bool, device=q.device).triu_(1)
-    decay = (total[..., :, None] - total[..., None, :]).masked_fill(above, float("-inf")).exp()
+    # e^(G_i - G_j) / |k_j|, garbage above the diagonal. An exponential that leaves the range of
+    # normal numbers takes ten times as long, and e^-80 is nothing beside 1.
+    decay = (total[..., :, None] - total[..., None, :]).clamp(-80.0, 0.0).exp()
     decay = decay * unit_k.transpose(-1, -2)
     key_query = torch.cat([keys, queries], dim=-2)
     key_key, query_key = torch.matmul(key_query, keys.transpose(-1, -2)).split(width, dim=-2)
@@ -171,7 +179,7 @@ def _prepare(
     return _Prepared(
         key_query=key_query,
         value=_chunked(v, rows, 1, product),
-        attention=(query_key * (decay * unit_q)).to(product),
+        attention=(query_key * (decay * unit_q)).to(product).tril(),
         inverse=inverse,
         beta=strength,
         read_key=grown * unit_k,
@@ -225,20 +233,26 @@ def _unpadded(out: torch.Tensor, step: list[_Chunk]) -> torch.Tensor:
 
 
 class _Rows:
-    """Picks the rows [n, W] of some chunks; a view where they lie one after the other."""
+    """Picks the rows of some chunks, each padded to one width, as few long slices."""
 
-    def __init__(self, chunks: list[_Chunk], width: int, index: torch.Tensor) -> None:
-        first = chunks[0].start
-        places = [(first + i * width, width) for i in range(len(chunks))]
-        self._adjacent = [(c.start, c.length) for c in chunks] == places
-        self._first, self._index = first, index
+    def __init__(self, chunks: list[_Chunk], width: int) -> None:
+        self._shape = (len(chunks), width)
+        self._slices: list[tuple[int, int, int]] = []  # start, stop, rows of padding after it
+        for c in chunks:
+            piece = (c.start, c.start + c.length, width - c.length)
+            if self._slices and self._slices[-1][1:] == (c.start, 0):
+                piece = (self._slices.pop()[0], *piece[1:])
+            self._slices.append(piece)
 
     def of(self, x: torch.Tensor) -> torch.Tensor:
-        """[T, ...] -> [n, W, ...]."""
-        if not self._adjacent:
-            return x[self._index]
-        n, width = self._index.shape
-        return x[self._first : self._first + n * width].view(n, width, *x.shape[1:])
+        """[T, ...] -> [n, W, ...]; a view where that is possible. Padding repeats the first row."""
+        pieces = []
+        for start, stop, padding in self._slices:
+            pieces.append(x[start:stop])
+            if padding:
+                pieces.append(x[:1].expand(padding, *x.shape[1:]))
+        picked = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return picked.view(*self._shape, *x.shape[1:])
 
 
 def _chunked(x: torch.Tensor, rows: _Rows, repeat: int, dtype: torch.dtype) -> torch.Tensor:

@@ -51,6 +51,15 @@ def test_bf16_stays_near_fp32() -> None:
     assert relative_error(tree_attention(*args, 128**-0.5), reference(*wide, 128**-0.5)) <= 1e-2
 
 
+@pytest.mark.parametrize("tree", ["long", "state and questions"])
+def test_a_bias_that_all_keys_share_costs_no_precision(tree: str) -> None:
+    """Qwen2.5's key biases: softmax doesn't see them, scores rounded to bf16 would."""
+    q, k, v, *rest = make(TREES[tree], 8, 2, 64, torch.bfloat16)
+    k = (k + 60.0).to(torch.bfloat16)
+    wanted = reference(q.float(), k.float(), v.float(), *rest, 0.125)
+    assert relative_error(tree_attention(q, k, v, *rest, 0.125), wanted) <= 1e-2
+
+
 def test_rows_read_apart_equal_the_same_rows_of_a_full_pass() -> None:
     tree = TREES["deep"]
     q, k, v, start, length, slot, _, offsets, spans = make(tree)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +17,9 @@ BOUND = 1e-5
 
 
 @pytest.fixture(scope="module", params=["qwen2", "qwen3", "qwen3_5"])
-def backbone(request: pytest.FixtureRequest) -> Iterator[Backbone]:
+def backbone(request: pytest.FixtureRequest) -> Backbone:
     architecture: Any = request.param
-    yield backbone_of(tiny_model(architecture))
+    return backbone_of(tiny_model(architecture))
 
 
 def alone(backbone: Backbone, chains: Chains) -> torch.Tensor:

@@ -1,0 +1,88 @@
+"""readoff: decisions read off the logits of the legal labels, in one forward pass.
+
+`import readoff` is light: each name below is imported from its module on first use, so that
+questions, answers and calibration work where torch isn't installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from readoff.engine.answers import (
+        ChoiceAnswer,
+        Decision,
+        NoulAnswer,
+        ScoreAnswer,
+        Usage,
+    )
+    from readoff.engine.card import Card
+    from readoff.engine.engine import Engine
+    from readoff.engine.errors import (
+        AdapterError,
+        CardError,
+        CheckpointError,
+        ContextError,
+        DownloadError,
+        NumericsError,
+        QuestionError,
+        ReadoffError,
+        RequestError,
+        SourceError,
+        TemplateError,
+    )
+    from readoff.engine.questions import Choice, Noul, Score
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdapterError",
+    "Card",
+    "CardError",
+    "CheckpointError",
+    "Choice",
+    "ChoiceAnswer",
+    "ContextError",
+    "Decision",
+    "DownloadError",
+    "Engine",
+    "Noul",
+    "NoulAnswer",
+    "NumericsError",
+    "QuestionError",
+    "ReadoffError",
+    "RequestError",
+    "Score",
+    "ScoreAnswer",
+    "SourceError",
+    "TemplateError",
+    "Usage",
+    "__version__",
+]
+
+_HOMES = {
+    "Card": "card",
+    "Choice": "questions",
+    "ChoiceAnswer": "answers",
+    "Decision": "answers",
+    "Engine": "engine",
+    "Noul": "questions",
+    "NoulAnswer": "answers",
+    "Score": "questions",
+    "ScoreAnswer": "answers",
+    "Usage": "answers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'readoff' has no attribute {name!r}")
+    module = importlib.import_module(f"readoff.engine.{_HOMES.get(name, 'errors')}")
+    value = getattr(module, name)
+    globals()[name] = value  # the next look-up finds it at once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,1 @@
+"""The commands of `readoff`, one module each, and what they share."""

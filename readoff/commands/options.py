@@ -1,0 +1,87 @@
+"""The options that several commands take, and the engine they describe."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from readoff.commands.download import demo_model
+from readoff.commands.output import progress
+
+if TYPE_CHECKING:
+    from readoff.engine.engine import Engine
+
+
+class Dtype(StrEnum):
+    """The number format of the weights and of the arithmetic."""
+
+    AUTO = "auto"
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="demo, a Hugging Face folder or hub id, a .gguf file, or a LoRA adapter.",
+    ),
+]
+Adapter = Annotated[
+    str | None, typer.Option(metavar="ADAPTER", help="A LoRA adapter: folder or hub id.")
+]
+CardPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--card", metavar="FILE", exists=True, help="A decision card instead of the model's own."
+    ),
+]
+Revision = Annotated[
+    str | None, typer.Option(metavar="REV", help="Branch, tag or commit of a hub id.")
+]
+Device = Annotated[
+    str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N (auto: CUDA when present).")
+]
+DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="auto: bf16 where it is native.")]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="CPU threads (default: as torch chooses).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+
+
+def load_engine(
+    model: str,
+    *,
+    adapter: str | None = None,
+    card: Path | None = None,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: Dtype = Dtype.AUTO,
+    threads: int | None = None,
+) -> Engine:
+    """`Engine.from_pretrained` with progress on stderr.
+
+    Raises:
+        ReadoffError: whatever the engine has against the model, adapter or card.
+        ModuleNotFoundError: torch isn't installed.
+    """
+    from readoff.engine.engine import Engine
+
+    if model == "demo":
+        demo_model()
+    with progress(f"loading {model}"):
+        return Engine.from_pretrained(
+            model,
+            adapter=adapter,
+            card=card,
+            revision=revision,
+            device=device,
+            dtype=dtype.value,
+            threads=threads,
+        )

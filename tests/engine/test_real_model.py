@@ -1,0 +1,130 @@
+"""The demonstration model: real weights, real text. Accuracies are printed, not tuned."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from readoff.engine.answers import ChoiceAnswer, NoulAnswer
+from readoff.engine.engine import Engine
+from readoff.engine.questions import Choice, Noul, Score
+from tests.engine import entailment
+
+
+@pytest.fixture(scope="module")
+def engine(demo_checkpoint: Path) -> Engine:
+    return Engine.from_pretrained(demo_checkpoint, threads=2)
+
+
+def test_entailed_polarity(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Zero-shot, one Noul an item, no prior: better than 0.75, and the label mass is legal."""
+    items = entailment.load()
+    asked = [(item.fact, {"q": Noul(instructions=item.question)}) for item in items]
+    answers = [d["q"] for d in engine.decide_many(asked, legal_mass=True)]
+    right, mass = 0, 0.0
+    for item, answer in zip(items, answers, strict=True):
+        assert isinstance(answer, NoulAnswer)
+        assert answer.legal_mass is not None
+        right += (answer.noul > 0.5) == item.entailed
+        mass += answer.legal_mass
+    accuracy, mean = right / len(items), mass / len(items)
+    with capsys.disabled():
+        print(f"\nentailed polarity: {len(items)} items, accuracy {accuracy:.3f}, mass {mean:.3f}")
+    assert accuracy > 0.75
+    assert mean > 0.5
+
+
+def test_a_trivial_question_puts_its_mass_on_the_labels(engine: Engine) -> None:
+    """Pitfalls 7 and 8: a wrong label or a `<think>` first would show here."""
+    decision = engine.decide(
+        "The sky is blue and the grass is green.",
+        {
+            "colour": Choice(instructions="Sky?", criteria={"blue": None, "red": None}),
+            "clouds": Score(instructions="How cloudy?", criteria=["clear", "some", "overcast"]),
+            "true": Noul(instructions="The grass is green."),
+        },
+        legal_mass=True,
+    )
+    for answer in decision.values():
+        assert answer.legal_mass is not None
+        assert answer.legal_mass > 0.5
+
+
+def test_255_options(engine: Engine) -> None:
+    asked = Choice(criteria={f"shelf {i}": None for i in range(255)})
+    answer = engine.decide("The book is on shelf 17.", {"q": asked})["q"]
+    assert isinstance(answer, ChoiceAnswer)
+    assert len(answer.probabilities) == 255
+    assert sum(answer.probabilities.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_bf16_and_a_crowd_stay_within_the_rounding_of_bf16(engine: Engine) -> None:
+    """bf16: packed with others no further apart than 1.5 times the distance from fp32."""
+    exact = Engine.from_pretrained("demo", dtype="fp32", threads=2)
+    asked = {"q": Noul(instructions="The customer is satisfied.")}
+    states = [f"Customer {i} writes: {text}" for i, text in enumerate(entailment.REVIEWS)]
+    together = engine.decide_many([(state, asked) for state in states])
+    worst, rounding = 0.0, 0.0
+    for state, crowd in zip(states, together, strict=True):
+        found = [d["q"] for d in (crowd, engine.decide(state, asked), exact.decide(state, asked))]
+        crowded, alone, wide = (a.noul for a in found if isinstance(a, NoulAnswer))
+        worst = max(worst, abs(crowded - alone))
+        rounding = max(rounding, abs(alone - wide), abs(crowded - wide))
+    assert worst <= 1.5 * rounding
+
+
+MEMORY = """
+import sys, threading, torch
+from readoff.engine.backbones.decoder import Backbone
+from readoff.engine.forest import Forest
+from readoff.engine.runtime import keep_heap
+from readoff.engine.source import resolve
+
+def resident():
+    with open("/proc/self/status") as status:
+        [line] = [line for line in status if line.startswith("RssAnon")]
+    return int(line.split()[1]) / 1024
+
+torch.set_num_threads(2)
+keep_heap()
+checkpoint = resolve(sys.argv[1], progress=False)
+cpu = torch.device("cpu")
+backbone = Backbone.load(checkpoint.config, checkpoint, torch.bfloat16, cpu, pack=True)
+forest = Forest()
+ids = tuple(i % 1000 for i in range(int(sys.argv[2])))
+forest.read(forest.add([ids]), [32, 33])
+batch = forest.batch()
+peak, done = [resident()], threading.Event()
+before = peak[0]
+
+def watch():
+    while not done.wait(0.002):
+        peak[0] = max(peak[0], resident())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+with torch.inference_mode():
+    assert backbone.readout(backbone(batch), batch).logits.isfinite().all()
+done.set()
+watcher.join()
+print(peak[0] - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_8k_tokens_need_no_more_than_their_activations_and_keys(demo_checkpoint: Path) -> None:
+    """Pitfall 18: memory that grows with length × length or length × vocabulary.
+
+    Live at once are a few rows of the residual, q, k and v, the rotation in fp32 (24 rows of bf16
+    in all) and one block of scores, twice. One head's full score matrix alone would take 128 MiB,
+    the logits of all tokens 2.5 GB.
+    """
+    tokens, hidden, heads, block = 8192, 896, 14, 128
+    allowed = (24 * tokens * hidden + 2 * tokens * heads * block) * 2 / 2**20
+    command = [sys.executable, "-c", MEMORY, str(demo_checkpoint), str(tokens)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert float(ran.stdout) <= allowed

@@ -1,0 +1,1 @@
+"""Checks of readoff/, the public face and the command line."""
