@@ -66,7 +66,7 @@ def _serve(pipe: Connection, source: str, dtype: torch.dtype) -> None:
         from readoff.bench.transformers_model import transformers_model
         from readoff.engine.source import resolve
 
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        logging.set_verbosity_error()
         seeded = source == "seeded"
         checkpoint = SeededCheckpoint(QWEN35_08B) if seeded else resolve(source, progress=False)
         model = transformers_model(checkpoint, dtype=dtype)
