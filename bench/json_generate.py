@@ -8,26 +8,22 @@ not repaired.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria
+from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, StoppingCriteria
 
+from readoff.bench.json_answer import MAX_NEW_TOKENS, Value, messages, parse, token_confidence
 from readoff.engine.chat import ChatTemplate
-from readoff.engine.questions import Choice, Question, Score
-from readoff.engine.text import render_entry, render_text
+from readoff.engine.questions import Question
 
 if TYPE_CHECKING:
     from readoff.engine.tokenizer import Tokenizer
 
-MAX_NEW_TOKENS = 64
-"""The token limit of one answer: three times what a well-formed one takes."""
-
-Value = str | int | bool
+__all__ = ["MAX_NEW_TOKENS", "ClosingBrace", "Generated", "JsonGenerator", "messages", "parse"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,8 @@ class Generated:
     """One generated answer. `seconds` holds prompt, generation and parsing; no model loading.
 
     `value` is the option's name, the level, or the truth value; None when `failure` says why
-    nothing could be read.
+    nothing could be read. `token_confidence` is the probability that the unconstrained model gives
+    the tokens that spell the value. `first_token_seconds` holds the prompt's share of the time.
     """
 
     text: str
@@ -45,6 +42,8 @@ class Generated:
     prompt_tokens: int
     new_tokens: int
     seconds: float
+    token_confidence: float | None = None
+    first_token_seconds: float | None = None
 
 
 class JsonGenerator:
@@ -75,19 +74,25 @@ class JsonGenerator:
         """Generate and parse the answer to one question about `state`."""
         started = time.perf_counter()
         ids = self.tokenizer.encode_control(self.chat.render(messages(state, question)))
-        new = self._generate(ids, self.config)
+        seen = Logits()
+        new = self._generate(ids, self.config, seen)
         text = self.tokenizer.decode(new)
         value, confidence, failure = parse(text, question)
         seconds = time.perf_counter() - started
-        return Generated(text, value, confidence, failure, len(ids), len(new), seconds)
+        first = seen.first - started if seen.first is not None else None
+        spelled = token_confidence(new, seen.probabilities(new), self.tokenizer.decode)
+        return Generated(
+            text, value, confidence, failure, len(ids), len(new), seconds, spelled, first
+        )
 
     def warmup(self) -> None:
         """One prompt and two tokens, so that the first answer pays for no first-time set-up."""
         ids = self.tokenizer.encode_control("Nothing has happened yet.")
-        self._generate(ids, GenerationConfig(max_new_tokens=2, do_sample=False, pad_token_id=0))
+        short = GenerationConfig(max_new_tokens=2, do_sample=False, pad_token_id=0)
+        self._generate(ids, short, Logits())
 
     @torch.inference_mode()
-    def _generate(self, ids: Sequence[int], config: GenerationConfig) -> list[int]:
+    def _generate(self, ids: Sequence[int], config: GenerationConfig, seen: Logits) -> list[int]:
         """The ids that follow the prompt `ids`."""
         prompt = torch.tensor([ids], device=self.model.device)  # [1, T]
         generate: Any = self.model.generate  # typed as a module by nn.Module.__getattr__
@@ -95,6 +100,7 @@ class JsonGenerator:
             prompt,
             attention_mask=torch.ones_like(prompt),
             generation_config=config,
+            logits_processor=[seen],
             stopping_criteria=[ClosingBrace(self.tokenizer, len(ids))],
         )
         new: list[int] = output[0, len(ids) :].tolist()
@@ -116,62 +122,22 @@ class ClosingBrace(StoppingCriteria):
         return torch.full((input_ids.shape[0],), stop, device=input_ids.device)  # type: ignore[return-value]
 
 
-def messages(state: Any, question: Question) -> list[dict[str, str]]:
-    """The chat of one question: the state, the question, and the shape of the answer."""
-    shape, options = _answer_shape(question)
-    asked = "Decide." if question.instructions is None else render_text(question.instructions)
-    lines = [render_text(state), "", asked, *options, "", f"Answer with JSON only: {shape}"]
-    return [
-        {"role": "system", "content": "You answer with one JSON object and nothing else."},
-        {"role": "user", "content": "\n".join(lines)},
-    ]
+class Logits(LogitsProcessor):
+    """Keeps each step's logits as they are, and when the first came; nothing is computed."""
 
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self._steps: list[torch.Tensor] = []
 
-def _answer_shape(question: Question) -> tuple[str, list[str]]:
-    """(the object to answer with, one line an option)."""
-    if isinstance(question, Choice):
-        entries = [
-            render_entry(f"- {name}" if text is None else f"- {name}:", text)
-            for name, text in question.criteria.items()
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        if self.first is None:
+            self.first = time.perf_counter()
+        self._steps.append(scores)
+        return scores
+
+    def probabilities(self, tokens: Sequence[int]) -> list[float]:
+        """The probability of each generated token."""
+        return [
+            float(step[0].float().softmax(-1)[token])
+            for step, token in zip(self._steps, tokens, strict=False)
         ]
-        return '{"choice": "<one option>", "confidence": <0 to 1>}', entries
-    if isinstance(question, Score):
-        entries = [render_entry(f"{i} =", text) for i, text in enumerate(question.criteria)]
-        return '{"score": <level>, "confidence": <0 to 1>}', entries
-    criteria = (question.criteria or {}).items()
-    entries = [render_entry(f"{name}:", text) for name, text in criteria if text is not None]
-    return '{"answer": <true or false>, "confidence": <0 to 1>}', entries
-
-
-def parse(text: str, question: Question) -> tuple[Value | None, float | None, str | None]:
-    """(value, confidence, failure) of a generated answer; text around the object is tolerated."""
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        return None, None, "no JSON object"
-    try:
-        answer = json.loads(text[start : end + 1])
-    except json.JSONDecodeError as error:
-        return None, None, f"not JSON: {error.msg}"
-    value, failure = _value(answer, question)
-    confidence = answer.get("confidence")
-    number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
-    if not (number and 0 <= confidence <= 1):
-        return value, None, failure or "no confidence between 0 and 1"
-    return value, float(confidence), failure
-
-
-def _value(answer: Mapping[str, Any], question: Question) -> tuple[Value | None, str | None]:
-    legal: tuple[Value, ...]
-    if isinstance(question, Choice):
-        key, legal = "choice", question.options
-    elif isinstance(question, Score):
-        key, legal = "score", tuple(range(len(question.options)))
-    else:
-        key, legal = "answer", (True, False)
-    if key not in answer:
-        return None, f"no {key!r} in the object"
-    found = answer[key]
-    for value in legal:
-        if type(found) is type(value) and found == value:
-            return value, None
-    return None, f"{found!r} is no legal {key}"

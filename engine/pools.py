@@ -60,19 +60,65 @@ class TransientPools:
 
     def kv(self, layer: int) -> KV:
         """Fresh, unwritten keys and values."""
-        c = self._config
-        shape = (self._kv_slots, c.num_kv_heads, c.head_dim)
-        k = torch.empty(shape, dtype=self._dtype, device=self._device)
-        return KV(k, torch.empty_like(k))
+        return _keys(self._config, self._kv_slots, self._dtype, self._device)
 
     def states(self, layer: int) -> States:
         """Fresh states and tails; only slot 0 is set."""
-        c = self._config
-        heads, key, value = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
-        channels = 2 * c.linear_num_key_heads * key + heads * value
-        slots, device = self._state_slots, self._device
-        recurrent = torch.empty((slots, heads, key, value), dtype=torch.float32, device=device)
-        tails = torch.empty((slots, c.conv_kernel - 1, channels), dtype=self._dtype, device=device)
-        recurrent[0] = 0.0
-        tails[0] = 0.0
-        return States(recurrent, tails)
+        return _states(self._config, self._state_slots, self._dtype, self._device)
+
+
+class KeptPools:
+    """Pools that outlive a pass: later tokens continue what earlier passes wrote.
+
+    Whoever builds the batches gives out the slots. A slot may be written again once nobody reads
+    its old content; a segment never writes the state slot that it starts from.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        kv_slots: int,
+        state_slots: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.kv_slots, self.state_slots = kv_slots, state_slots
+        self._kv: dict[int, KV] = {}
+        self._states: dict[int, States] = {}
+        for layer, kind in enumerate(config.layer_types):
+            if kind == "full_attention":
+                self._kv[layer] = _keys(config, kv_slots, dtype, device)
+            else:
+                self._states[layer] = _states(config, state_slots, dtype, device)
+
+    def kv(self, layer: int) -> KV:
+        """The same keys and values at every call."""
+        return self._kv[layer]
+
+    def states(self, layer: int) -> States:
+        """The same states and tails at every call."""
+        return self._states[layer]
+
+    @property
+    def nbytes(self) -> int:
+        """What the pools hold, in bytes."""
+        keys = [t for kv in self._kv.values() for t in (kv.k, kv.v)]
+        kept = [t for s in self._states.values() for t in (s.recurrent, s.tails)]
+        return sum(t.nbytes for t in keys + kept)
+
+
+def _keys(config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> KV:
+    shape = (slots, config.num_kv_heads, config.head_dim)
+    k = torch.empty(shape, dtype=dtype, device=device)
+    return KV(k, torch.empty_like(k))
+
+
+def _states(config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> States:
+    heads, key = config.linear_num_value_heads, config.linear_key_head_dim
+    value = config.linear_value_head_dim
+    channels = 2 * config.linear_num_key_heads * key + heads * value
+    recurrent = torch.empty((slots, heads, key, value), dtype=torch.float32, device=device)
+    tails = torch.empty((slots, config.conv_kernel - 1, channels), dtype=dtype, device=device)
+    recurrent[0] = 0.0
+    tails[0] = 0.0
+    return States(recurrent, tails)

@@ -13,16 +13,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from readoff import __version__
-from readoff.commands import decide, demo, fetch, info
+from readoff.commands import bench, decide, demo, fetch, info
 from readoff.engine.errors import ReadoffError, RequestError
 
-EXTRA_MODULES = frozenset({"torch", "transformers", "triton", "gguf"})
-"""What `pip install "readoff[torch]"` adds; commands that run a model need it."""
+EXTRAS = {
+    "torch": frozenset({"torch", "transformers", "triton", "gguf"}),
+    "torch,bench": frozenset({"matplotlib", "httpx", "xgrammar", "scipy", "sklearn"}),
+}
+"""What the optional dependencies add: those to run a model, and those to measure one."""
 
 app = typer.Typer(
     name="readoff",
     help="Typed decisions from a Qwen model in one forward pass: nothing generated or parsed.",
-    epilog="Example:  readoff demo    ·    readoff decide --request request.json",
+    epilog="Example:  readoff demo    ·    readoff decide --request request.json    ·    "
+    "readoff bench --quick",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,6 +34,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("decide")(decide.decide)
+app.add_typer(bench.app, name="bench")
 app.command("info")(info.info)
 app.command("fetch")(fetch.fetch)
 
@@ -59,11 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except ReadoffError as error:
         _fail(_one_line(error))
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
+        name = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, names in EXTRAS.items() if name in names), None)
+        if extra is None:
             raise
         _fail(
-            f"this command runs a model and {error.name} isn't installed. "
-            'Install it with: pip install "readoff[torch]"'
+            f"this command needs {name}, which isn't installed. "
+            f'Install it with: pip install "readoff[{extra}]"'
         )
     except KeyboardInterrupt:
         sys.exit(130)

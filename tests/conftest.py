@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from torch.utils import _device
 
 WEIGHTS_PROBLEM = pytest.StashKey[str]()
+BROWSER_PROBLEM = pytest.StashKey[str]()
 
 
 def poisoned(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,6 +63,18 @@ def demo_checkpoint(request: pytest.FixtureRequest) -> Path:
     pytest.skip(problem)
 
 
+@pytest.fixture
+def chromium(request: pytest.FixtureRequest) -> str:
+    """The path of a headless browser."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    problem = "there is no Chromium here (on Debian: apt-get install chromium)"
+    request.config.stash[BROWSER_PROBLEM] = problem
+    pytest.skip(problem)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every test that asks for the real weights carries the marker, whoever forgot it."""
     for item in items:
@@ -69,17 +83,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A box just above pytest's closing line when tests on the real weights did not run."""
-    problem = terminalreporter.config.stash.get(WEIGHTS_PROBLEM, None)
-    if problem is None:
-        return
-    skipped = terminalreporter.stats.get("skipped", [])
-    count = sum("weights" in report.keywords for report in skipped)
-    lines = [
-        "THE REAL MODEL WAS NOT TESTED",
-        f"{count} test{'s were' if count != 1 else ' was'} skipped: {problem}.",
-        "Everything else ran on small random models.",
-    ]
+    """A box just above pytest's closing line for what could not be tested here."""
+    stash = terminalreporter.config.stash
+    problem = stash.get(WEIGHTS_PROBLEM, None)
+    if problem is not None:
+        skipped = terminalreporter.stats.get("skipped", [])
+        count = sum("weights" in report.keywords for report in skipped)
+        lines = [
+            "THE REAL MODEL WAS NOT TESTED",
+            f"{count} test{'s were' if count != 1 else ' was'} skipped: {problem}.",
+            "Everything else ran on small random models.",
+        ]
+        _box(terminalreporter, lines)
+    problem = stash.get(BROWSER_PROBLEM, None)
+    if problem is not None:
+        _box(terminalreporter, ["THE REPORT WAS NOT OPENED IN A BROWSER", f"{problem}."])
+
+
+def _box(terminalreporter: pytest.TerminalReporter, lines: list[str]) -> None:
     width = max(map(len, lines)) + 4
     terminalreporter.write_line("")
     for line in ("", *lines, ""):

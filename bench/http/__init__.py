@@ -1,0 +1,1 @@
+"""Opponents over HTTP: contacted only when the user names their URL."""

@@ -1,0 +1,131 @@
+"""Labelled decisions as JSON lines.
+
+One line: `{"state": …, "questions": {id: question}, "answers": {id: label}, "weight": 1.0}`.
+Questions are those of the wire contract; a label is an option's name, a level's index, true or
+false, or an object that gives labels weights. `weight` may be left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from readoff.bench.quality.files import QualityError
+from readoff.bench.quality.labels import normalised, parse_label, parse_weight, render_label
+from readoff.bench.records import Ask, Target
+from readoff.engine.errors import RequestError
+from readoff.engine.questions import Question
+from readoff.engine.wire import dumps, loads, parse_request
+
+_FIELDS = {"state", "questions", "answers", "weight"}
+
+
+def read_jsonl(path: str | Path) -> Iterator[Ask]:
+    """The decisions of a file, one at a time. Blank lines are passed over.
+
+    Raises QualityError, which names the file, the line and what is wrong with it; at the end too
+    if there was no decision at all or none of a weight above zero.
+    """
+    total = 0.0
+    try:
+        with Path(path).open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    ask = _parse(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line {number}")
+                    total += ask.weight
+                    yield ask
+    except OSError as error:
+        raise QualityError(f"{path} can't be read: {error.strerror}.") from error
+    if total == 0.0:
+        raise QualityError(f"{path} holds no decision with a weight above zero.")
+
+
+def write_jsonl(path: str | Path, asks: Iterable[Ask]) -> int:
+    """Write decisions, replacing the file only when all are written. Returns how many.
+
+    Raises QualityError for a decision without answers and where the file can't be written.
+    """
+    file = Path(path)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    count = 0
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as out:
+            for count, ask in enumerate(asks, 1):
+                out.write(_render(ask, f"{path}, line {count}") + "\n")
+        os.replace(draft, file)
+    except OSError as error:
+        raise QualityError(f"{path} can't be written: {error.strerror}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return count
+
+
+def _parse(line: bytes, where: str) -> Ask:
+    try:
+        content = loads(line)
+        request = parse_request(content)
+    except RequestError as error:
+        # A place in the line's JSON, or an offset in bytes that would only mislead.
+        at = ".".join(part for part in error.loc[1:] if isinstance(part, str))
+        raise QualityError(f"{where}{f', {at}' if at else ''}: {_plain(error)}") from error
+    assert isinstance(content, Mapping)  # parse_request has seen to it
+    try:
+        return Ask(
+            state=request.state,
+            questions=request.questions,
+            targets=_targets(content, request.questions),
+            weight=parse_weight(content.get("weight", 1.0), "the weight"),
+        )
+    except ValueError as error:
+        raise QualityError(f"{where}: {error}.") from error
+
+
+def _targets(content: Mapping[str, object], questions: Mapping[str, Question]) -> dict[str, Target]:
+    unknown = sorted(field for field in content.keys() - _FIELDS if not field.startswith("x_"))
+    if unknown:
+        raise ValueError(f'there is no field "{unknown[0]}" (names of your own start with x_)')
+    answers = content.get("answers")
+    if not isinstance(answers, Mapping):
+        raise ValueError('the field "answers" must be an object of question ids and labels')
+    for name in answers:
+        if name not in questions:
+            raise ValueError(f'the answer "{name}" belongs to no question')
+    targets: dict[str, Target] = {}
+    for name, question in questions.items():
+        if name not in answers:
+            raise ValueError(f'the question "{name}" has no answer')
+        try:
+            targets[name] = parse_label(answers[name], question)
+        except ValueError as error:
+            raise ValueError(f'the answer "{name}": {error}') from error
+    return targets
+
+
+def _render(ask: Ask, where: str) -> str:
+    answers = {}
+    for name, question in ask.questions.items():
+        if name not in ask.targets:
+            raise QualityError(f'{where}: the question "{name}" has no answer.')
+        try:
+            target = normalised(ask.targets[name], question)
+        except ValueError as error:
+            raise QualityError(f'{where}: the answer "{name}": {error}.') from error
+        answers[name] = render_label(target, question)
+    content: dict[str, object] = {
+        "state": ask.state,
+        "questions": {name: _question(question) for name, question in ask.questions.items()},
+        "answers": answers,
+    }
+    if ask.weight != 1.0:
+        content["weight"] = ask.weight
+    return dumps(content)
+
+
+def _question(question: Question) -> dict[str, object]:
+    fields = {"instructions": question.instructions, "criteria": question.criteria}
+    return {"type": question.type, **{k: v for k, v in fields.items() if v is not None}}
+
+
+def _plain(error: RequestError) -> str:
+    return str(error).replace("The request", "The line").replace("A request", "A line")

@@ -1,0 +1,66 @@
+"""Which rungs run on a workload, and for how long: what keeps a run within its time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from readoff.bench.records import Ask, Workload
+
+JSON = frozenset({"L0", "L1", "L1j"})
+CURVE = frozenset({"L1j", "L2t", "L3", "L4", "L5"})
+"""What the points of a curve need: the strongest opponent, and ours with and without sharing."""
+STEP = frozenset({"L3", "L4", "L6"})
+EIGHT = frozenset({"L1", "L1j", "L2t", "L3", "L4", "L5"})
+
+MOST_JSON_QUESTIONS = 8
+"""No JSON is generated for requests of more questions: on a CPU each takes seconds."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """`repeats` timed rounds at most, `least` at least; in between none begins after `seconds`."""
+
+    repeats: int
+    least: int
+    seconds: float
+
+
+def rungs_for(
+    workload: Workload, names: Sequence[str], *, quick: bool, wanted: Collection[str] | None
+) -> list[str]:
+    """Those of `names` that run on `workload`. `wanted`, the user's own choice, has the last
+    word: what it names runs everywhere."""
+    if wanted is not None:
+        return [name for name in names if name in wanted]
+    questions = max((len(ask.questions) for ask in workload.asks), default=0)
+    chosen = set(names)
+    if workload.kind == "search":
+        chosen &= STEP
+    elif workload.kind == "many" and quick:
+        chosen &= EIGHT if questions > 1 else CURVE
+    elif questions > MOST_JSON_QUESTIONS:
+        chosen -= JSON
+    return [name for name in names if name in chosen]
+
+
+def effort(workload: Workload, *, quick: bool, repeats: int | None) -> Effort:
+    """How much a workload is worth. `repeats`, the user's own choice, is kept exactly."""
+    if repeats is not None:
+        return Effort(repeats, repeats, float("inf"))
+    if not quick:
+        return Effort(10, 3, 120.0)
+    if workload.kind == "paper" and len(workload.asks) > 1:
+        return Effort(8, 2, 32.0)
+    if workload.kind == "many":
+        return Effort(5, 2, 18.0)
+    return Effort(3, 1, 5.0)
+
+
+def sample(workloads: Iterable[Workload], *, quick: bool) -> list[Ask]:
+    """Requests to measure the gates' bounds on: some of every workload but the largest."""
+    chosen = []
+    for workload in workloads:
+        few = workload.asks[: 1 if quick or workload.kind == "many" else 4]
+        chosen += [ask for ask in few if len(ask.questions) <= MOST_JSON_QUESTIONS]
+    return chosen

@@ -1,0 +1,1 @@
+"""Seeded workloads in English and Chinese, made without any data."""

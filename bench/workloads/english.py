@@ -1,0 +1,163 @@
+"""English words and patterns."""
+
+from __future__ import annotations
+
+from readoff.bench.workloads.english_forms import FORMS
+from readoff.bench.workloads.lexicon import Domain, Lexicon
+
+_DOMAINS = (
+    Domain(
+        things=("invoice", "annual plan", "seat licence", "credit note", "card payment"),
+        events=("was charged twice", "showed the wrong amount", "was cancelled without notice"),
+        remedies=("refunded to the original card", "corrected on the next statement"),
+        conditions=("the request names the invoice number", "the account has no open balance"),
+        topics=("refund time", "tax rate", "payment term", "late fee", "billing address"),
+        teams=("billing", "sales", "technical support", "security", "legal", "partner desk"),
+        pages=("Payments", "Refund policy", "Plans and prices", "Tax forms", "Account", "Contact"),
+    ),
+    Domain(
+        things=("suitcase", "boarding pass", "power bank", "seat reservation", "pet carrier"),
+        events=("was left behind in the connection", "was refused at the gate", "arrived damaged"),
+        remedies=("delivered to the hotel", "rebooked on the next flight", "paid in full"),
+        conditions=("the report is filed at the airport", "the ticket was bought directly"),
+        topics=("weight limit", "claim form", "check-in time", "fee", "cabin rule"),
+        teams=("baggage", "reservations", "special assistance", "refunds", "lounge", "cargo"),
+        pages=("Baggage rules", "Flight status", "Refunds", "Travel documents", "Seats", "Help"),
+    ),
+    Domain(
+        things=("database", "message queue", "load balancer", "backup job", "login service"),
+        events=("timed out during the rollout", "ran out of disk space", "lost its leader twice"),
+        remedies=("restarted from the last snapshot", "moved to the spare cluster"),
+        conditions=("the error rate stays above one percent", "no write is waiting for a lock"),
+        topics=("retry limit", "failover time", "alert rule", "memory quota", "log retention"),
+        teams=("platform", "storage", "network", "security", "release", "on-call lead"),
+        pages=("Runbook", "Dashboard", "Change log", "Alerts", "Capacity plan", "Post-mortems"),
+    ),
+    Domain(
+        things=("blood test", "vaccination", "prescription", "follow-up visit", "referral letter"),
+        events=("was moved to another day", "went missing from the file", "went to the wrong desk"),
+        remedies=("repeated without a fee", "sent to the family doctor", "booked again by phone"),
+        conditions=("the patient has fasted overnight", "the insurer has agreed in writing"),
+        topics=("waiting time", "opening time", "preparation", "cost share", "side effect"),
+        teams=("reception", "laboratory", "nursing", "pharmacy", "insurance desk", "radiology"),
+        pages=("Appointments", "Laboratory", "Before your visit", "Fees", "Our doctors", "Forms"),
+    ),
+    Domain(
+        things=("coffee machine", "winter jacket", "gift card", "replacement part", "desk lamp"),
+        events=("stopped working after a week", "came in the wrong size", "never left the depot"),
+        remedies=("replaced free of charge", "exchanged at any shop", "credited to the account"),
+        conditions=("the packaging is unopened", "the receipt is still at hand"),
+        topics=("return period", "warranty", "delivery date", "part number", "repair cost"),
+        teams=("returns", "warehouse", "delivery", "repairs", "customer care", "fraud"),
+        pages=("Returns", "Order status", "Warranty", "Spare parts", "Store finder", "Contact us"),
+    ),
+    Domain(
+        things=("reading card", "interlibrary loan", "study room", "microfilm", "audio guide"),
+        events=("was reserved by someone else", "expired over the holidays", "was listed as lost"),
+        remedies=("renewed for another term", "handed out at the main desk"),
+        conditions=("no other reader is waiting", "the fine has been settled"),
+        topics=("loan period", "opening time", "reminder fee", "guest access", "copying rule"),
+        teams=("lending desk", "archive", "acquisitions", "facilities", "IT help", "reading room"),
+        pages=("Catalogue", "Opening hours", "Membership", "Fees", "Rooms", "Special collections"),
+    ),
+)
+
+_KEYS = (
+    "customer name plan messages from agent text query results id title claim evidence goal page "
+    "links clicked case status open amount items thing notes document documents url"
+)
+
+ENGLISH = Lexicon(
+    language="en",
+    joiner=" ",
+    domains=_DOMAINS,
+    names=("Mara Lindt", "Joseph Okoro", "Priya Nair", "Tom Hallam", "Elena Ruiz", "Kenji Mori"),
+    dates=("3 March", "17 April", "the first Monday of May", "28 June", "9 September", "Friday"),
+    plans=("Basic", "Team", "Business", "Enterprise"),
+    messages=(
+        "My {thing} {event} on {date}, and {name} told me to wait {days} days.",
+        "I wrote about the {thing} twice already, the last time on {date}.",
+        "Nobody could tell me whether it will be {remedy} or {remedy}.",
+        "The page {page} says nothing about the {topic} of a {thing}.",
+        "In my case {condition}, so I expected an answer from {team} by {date}.",
+        "We have checked the {thing}: it {event}, which affects about {percent} percent of cases.",
+        "Could you please confirm that it will be {remedy} before {date}?",
+        "The reference on my copy is {id}, and I paid {amount} euros for it.",
+        "Then a colleague from {team} promised that the {thing} would be {remedy}.",
+        "I would rather keep the {thing} than wait another {days} days for a new one.",
+        "Thank you for the quick reply, {name}, but that is not what I asked about.",
+        "For us the {topic} matters more than the price of {amount} euros.",
+    ),
+    replies=(
+        "Thank you for writing, {name}. I can see the {thing} with the number {id} here.",
+        "According to {page}, it can be {remedy} if {condition}.",
+        "I have passed this on to {team}, who will write to you by {date}.",
+        "Can you tell me whether {condition}?",
+        "The {topic} is {amount} euros in your plan, and it has been so since {date}.",
+        "I am sorry that the {thing} {event}; that should not have happened.",
+        "Please send us form {id}, then it will be {remedy} within {days} days.",
+        "Is there anything else about the {topic} that I can look up for you?",
+    ),
+    passages=(
+        "A {thing} that {event} is {remedy} within {days} working days if {condition}.",
+        "The {topic} for a {thing} was changed on {date}; before that it was {days} days.",
+        "In {percent} percent of the cases the {thing} is {remedy} without any further question.",
+        "Requests about the {topic} are answered by {team}, usually on the same day.",
+        "If a {thing} {event}, the customer keeps the right to have it {remedy}.",
+        "The limit is {amount} euros for each {thing}, and {amount} euros for the whole year.",
+        "Exceptions to the {topic} are listed under {page} and need the consent of {name}.",
+        "Since {date} the rule also holds where {condition}.",
+        "Between {date} and {date} the number of cases fell by {percent} percent.",
+        "A report by {name} found that the {thing} rarely matters once {condition}.",
+        "Unlike the {thing}, the {thing} is covered for {days} days after it {event}.",
+        "Form {id} has to be signed before the {thing} can be {remedy}.",
+    ),
+    steps=(
+        "Opened {page} and looked for the {topic} of the {thing}.",
+        "The page lists the {topic} and a note that a {thing} may be {remedy}.",
+        "Nothing here about the case that the {thing} {event}.",
+        "A box on the right links to {page} and was last changed on {date}.",
+        "The table gives {amount} euros and {days} days, but not for whom.",
+        'Searched for "{short}" and got {days} results, most of them from {team}.',
+        "The text says that it applies only if {condition}.",
+        "Went back, because {page} repeats what was known before.",
+    ),
+    fillers=(
+        "Thanks.",
+        "Please check this.",
+        "More on this below.",
+        "That was all for now.",
+        "Nothing else has changed since then.",
+        "The details are the same as last time.",
+        "Somebody should have a second look at it soon.",
+        "All of this was confirmed by phone a little later on the same day.",
+    ),
+    reference="Ref. {digits}.",
+    titles=(
+        "{Thing}: {topic}",
+        "What to do if a {thing} {event}",
+        "{Topic} and {topic} for every {thing}",
+        "{Page} ({date})",
+        "How a {thing} is {remedy}",
+    ),
+    questions=(
+        "What is the {topic} for a {thing}?",
+        "What happens if the {thing} {event}?",
+        "Can a {thing} be {remedy}?",
+        "Who decides about the {topic} of a {thing}?",
+        "Is a {thing} covered if it {event}?",
+    ),
+    short="{thing} {topic}",
+    claims=(
+        "A {thing} is {remedy} within {days} days.",
+        "The {topic} of a {thing} was changed on {date}.",
+        "No {thing} is {remedy} unless {condition}.",
+        "{Team} answers requests about the {topic}.",
+    ),
+    keys={name: name for name in _KEYS.split()},
+    forms=FORMS,
+    wanted="Does this document help to answer the query? Query: {query}",
+    sufficient="The documents contain everything that is needed to answer the query.",
+    next_link="Which link should be opened next to answer the query?",
+    stop="The search should stop here, because another step would add nothing.",
+)
