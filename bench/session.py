@@ -16,11 +16,12 @@ from readoff.bench.http.opponents import Opponents
 from readoff.bench.http.opponents import measure as measure_opponents
 from readoff.bench.ladder import Ladder
 from readoff.bench.ladder_result import LadderResult, Progress
+from readoff.bench.pace import Pace
 from readoff.bench.records import Given, RungReport, Workload
 from readoff.bench.report import targets
 from readoff.bench.report.result import Result
 from readoff.bench.rungs.rung import Rung
-from readoff.bench.selection import Effort, effort, rungs_for, sample
+from readoff.bench.selection import Effort, effort, rungs_for, sample, spared
 from readoff.bench.workloads.search import order_of
 from readoff.engine.checkpoint import Checkpoint
 from readoff.engine.engine import Engine
@@ -88,10 +89,11 @@ class Session:
             )
             for order in ("state-first", "question-first")
         }
-        self._pace = _Pace(Effort(0, 0, 0.0))
+        self._pace = Pace(Effort(0, 0, 0.0))
 
     def run(self, workloads: Sequence[Workload], data: Sequence[Workload] = ()) -> None:
         """The whole run."""
+        started = time.perf_counter()
         self._measure_ceilings()
         total = len(workloads) + len(data)
         asks = sample([*workloads, *data], quick=self.settings.quick)
@@ -100,6 +102,9 @@ class Session:
             bounds = self._ladders["state-first"].measure_bounds(asks)
             self._ladders["question-first"].bounds = bounds
         for number, workload in enumerate(workloads, 1):
+            if spared(workload, time.perf_counter() - started, quick=self.settings.quick):
+                self.result.notes.append(f"{workload.name}: no time was left for it.")
+                continue
             self.watch.workload(workload.name, number, total)
             self._measure(workload)
         for number, workload in enumerate(data, len(workloads) + 1):
@@ -138,7 +143,7 @@ class Session:
 
     def _measure(self, workload: Workload) -> None:
         quick, repeats = self.settings.quick, self.settings.repeats
-        self._pace = _Pace(effort(workload, quick=quick, repeats=repeats))
+        self._pace = Pace(effort(workload, quick=quick, repeats=repeats))
         found = self._climb(workload, self.settings.rungs, self._pace.effort.repeats)
         for report in found.reports:
             name = report.name
@@ -151,7 +156,7 @@ class Session:
         self._done(workload, found)
 
     def _label(self, workload: Workload) -> None:
-        self._pace = _Pace(Effort(0, 0, float("inf")))
+        self._pace = Pace(Effort(0, 0, float("inf")))
         found = self._climb(workload, self.settings.rungs or QUALITY, 0)
         for name, runs in found.answers.items():
             given = [run.given for run in runs]
@@ -223,32 +228,6 @@ class Session:
                 seed=self.settings.seed,
                 tell=self.watch.stage,
             )
-
-
-class _Pace:
-    """Ends a workload's timed rounds when its time is up, between two rounds."""
-
-    def __init__(self, wanted: Effort) -> None:
-        self.effort = wanted
-        self.enough = False
-        self._first: str | None = None
-        self._started = 0.0
-
-    def look(self, progress: Progress) -> None:
-        """Raises the ladder's own signal to stop (Ctrl-C's) where another round would be late."""
-        if progress.phase != "measure" or not self.effort.repeats:
-            return
-        now = time.perf_counter()
-        if self._first is None:
-            self._first, self._started = progress.rung, now
-        requests = progress.total // self.effort.repeats
-        rounds, rest = divmod(progress.done, requests)
-        if progress.rung != self._first or rest or rounds < max(self.effort.least, 1):
-            return
-        spent = now - self._started
-        if spent + spent / rounds > self.effort.seconds:
-            self.enough = True
-            raise KeyboardInterrupt
 
 
 def _step_ms(workload: Workload, report: RungReport) -> float | None:

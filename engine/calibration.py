@@ -13,16 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 from readoff.engine.errors import CardError, NumericsError
 
 
+# Beyond these a temperature only tells that its fit failed, and the fp32 readout would divide by
+# zero or infinity.
+LOWEST, HIGHEST = 1e-4, 1e4
+
+
 def check_temperature(value: object, what: str = "The temperature") -> float:
-    """Return `value` as a float if it is a finite real number above zero, else CardError."""
+    """Return `value` as a float if it is a real number from 1e-4 to 1e4, else CardError."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise CardError(f"{what} must be a number, not {value!r}.")
     try:
         temperature = float(value)
     except OverflowError:
         temperature = math.inf
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise CardError(f"{what} must be finite and above zero, not {value!r}.")
+    if not LOWEST <= temperature <= HIGHEST:  # nan fails too
+        raise CardError(f"{what} must lie between {LOWEST:g} and {HIGHEST:g}, not {value!r}.")
     return temperature
 
 

@@ -172,9 +172,13 @@ class Card:
 
 
 def read_object(path: Path) -> dict[str, object]:
-    """The JSON object in a file. Raises CardError."""
+    """The JSON object in a file. Raises CardError, for a key that is there twice too."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        content = json.loads(
+            path.read_text(encoding="utf-8"), object_pairs_hook=_unique, parse_constant=_refuse
+        )
+    except CardError as error:  # from the hook, which doesn't know the file
+        raise CardError(f"{path} {error}") from None
     except OSError as error:
         raise CardError(f"{path} can't be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
@@ -182,6 +186,15 @@ def read_object(path: Path) -> dict[str, object]:
     if not isinstance(content, dict):
         raise CardError(f"{path} must hold a JSON object.")
     return content
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise CardError(f'has the key "{key}" twice in one object; keep the one that is meant.')
+        found[key] = value
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -73,6 +73,11 @@ class Checkpoint(ABC):
         """sha256 of the adapters applied, None without one."""
         return None
 
+    @property
+    def adapter_folders(self) -> tuple[Path, ...]:
+        """Those of `folders` that are adapters'; empty without one."""
+        return ()
+
     def names(self) -> frozenset[str]:
         """All tensors; "lm_head.weight" is among them only if the head isn't tied."""
         return frozenset(parameter_shapes(self.config))
@@ -133,7 +138,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing; a model folder needs it.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} can't be read as JSON ({error}).") from None
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds {type(value).__name__}, not a JSON object.")

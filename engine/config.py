@@ -24,6 +24,7 @@ _ARCHITECTURES: dict[str, Architecture] = {
     "qwen3_5_text": "qwen3_5",
 }
 _SUPPORTED = "Qwen2/Qwen2.5, Qwen3 and Qwen3.5 text (dense) are supported"
+_LARGEST = 2**48  # of any count; floats and tensor sizes stay exact below it
 _DTYPES: tuple[WeightDtype, ...] = ("float32", "bfloat16", "float16")
 
 
@@ -153,6 +154,8 @@ class _Fields:
             raise self.error(f"the field {name!r} is missing; the config is incomplete")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self.error(f"{name!r} must be a positive whole number, not {value!r}")
+        if value > _LARGEST:
+            raise self.error(f"{name!r} must be at most {_LARGEST}, not {value!r}")
         return value
 
     def number(self, name: str, value: Any = None) -> float:
@@ -161,9 +164,13 @@ class _Fields:
             raise self.error(f"the field {name!r} is missing; the config is incomplete")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"{name!r} must be a number, not {value!r}")
-        if not math.isfinite(value) or value <= 0:
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number beyond the largest float
+            number = math.inf
+        if not math.isfinite(number) or number <= 0:
             raise self.error(f"{name!r} must be finite and positive, not {value!r}")
-        return float(value)
+        return number
 
     def flag(self, name: str) -> bool:
         value = self.get(name)
@@ -184,6 +191,8 @@ def _architecture(outer: _Fields, inner: _Fields) -> Architecture:
         kind = fields.get("model_type")
         if kind is None and fields is outer:
             raise fields.error("the field 'model_type' is missing; is this a model's config?")
+        if not isinstance(kind, str | None):
+            raise fields.error(f"'model_type' must be text, not {kind!r}")
         experts = ("num_experts", "num_local_experts", "moe_intermediate_size")
         if "moe" in str(kind) or any(fields.get(name) for name in experts):
             raise fields.error(f"model type {kind!r} has experts (MoE). {_SUPPORTED}")
@@ -205,8 +214,10 @@ def _refuse_unsupported(outer: _Fields, inner: _Fields, architecture: Architectu
     window = inner.get("sliding_window")
     if inner.flag("use_sliding_window") and window is not None and inner.get("layer_types") is None:
         first = inner.get("max_window_layers")
-        layers = inner.count("num_hidden_layers")
-        if (28 if first is None else first) < layers:  # 28: transformers' own default
+        first = 28 if first is None else first  # transformers' own default
+        if not isinstance(first, int):
+            raise inner.error(f"'max_window_layers' must be a whole number, not {first!r}")
+        if first < inner.count("num_hidden_layers"):
             raise inner.error(
                 f"a sliding window of {window} is in use (use_sliding_window); windowed attention "
                 "isn't supported"
@@ -227,7 +238,7 @@ def _layer_types(fields: _Fields, architecture: Architecture, layers: int) -> tu
         raise fields.error(f"layer_types must list one type for each of the {layers} layers")
     known = {"full_attention"} | ({"linear_attention"} if architecture == "qwen3_5" else set())
     for kind in kinds:
-        if kind not in known:
+        if not isinstance(kind, str) or kind not in known:
             raise fields.error(f"layer type {kind!r} isn't supported for this architecture")
     return cast(tuple[LayerType, ...], tuple(kinds))
 

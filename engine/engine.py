@@ -20,10 +20,17 @@ from readoff.engine.forest import Forest
 from readoff.engine.loading import find_card, load_backbone, load_renderer
 from readoff.engine.prompt import Prompt, Renderer
 from readoff.engine.questions import Choice, Noul, Question, Score
-from readoff.engine.runtime import check_threads, choose_device, choose_dtype, keep_heap, threads
+from readoff.engine.runtime import (
+    check_threads,
+    choose_device,
+    choose_dtype,
+    explain_kernels,
+    keep_heap,
+    threads,
+)
 from readoff.engine.source import DEMO, resolve
 from readoff.engine.text import Text
-from readoff.kernels.dispatch import OPS, Site
+from readoff.kernels.dispatch import Site
 
 Questions: TypeAlias = Mapping[str, Question]
 
@@ -65,6 +72,7 @@ class Engine:
         self._threads = thread_count
         if self.device.type == "cpu":
             keep_heap()
+        explain_kernels(Site(self.device.type, self.dtype), backbone.layout)  # or an error now
 
     @classmethod
     def from_pretrained(
@@ -90,7 +98,9 @@ class Engine:
             revision: the hub revision of `source`.
             device: "auto", "cpu" or "cuda".
             dtype: "auto", "fp32", "bf16" or "fp16".
-            threads: CPU threads during a call; None leaves the process's setting alone.
+            threads: CPU threads during a call, given back after it; None leaves the process's
+                setting alone. The setting is the process's: threads of yours that use torch for
+                the first time during a call start with it.
             head: for GGUF files with two output matrices: "auto", "tie" or "untie".
             progress: show a bar for downloads; None shows it on a terminal.
 
@@ -170,10 +180,7 @@ class Engine:
     def info(self) -> dict[str, Any]:
         """What is loaded and how it runs, as JSON values."""
         config = self.backbone.config
-        sites = {
-            "linear": Site(self.device.type, self.dtype, layout=self.backbone.layout),
-        }
-        plain = Site(self.device.type, self.dtype)
+        site = Site(self.device.type, self.dtype)
         return {
             "model": self.name,
             "architecture": config.architecture,
@@ -190,9 +197,7 @@ class Engine:
                 "verified": self.renderer.template.verified,
                 "digest": self.renderer.template.digest,
             },
-            "kernels": {
-                name: op.explain(sites.get(name, plain)) for name, op in sorted(OPS.items())
-            },
+            "kernels": explain_kernels(site, self.backbone.layout),
         }
 
     def _render(self, number: int, state: Text, questions: Questions) -> _Ask:
@@ -256,9 +261,10 @@ class Engine:
                 try:
                     answers[name] = build_answer(question, logits[here], probabilities[here], mass)
                 except NumericsError as error:
+                    narrow = self.dtype != torch.float32
+                    hint = f', or {self.dtype} too narrow for them; try dtype="fp32"' * narrow
                     raise NumericsError(
-                        f"Question {name!r}: {error} The weights may be damaged, or {self.dtype} "
-                        'too narrow for them; try dtype="fp32".'
+                        f"Question {name!r}: {error} The weights may be damaged{hint}."
                     ) from error
                 at, row = here.stop, row + 1
             results.append(answers)

@@ -26,6 +26,7 @@ _SCALARS = {
     12: "<d",
 }  # fmt: skip
 _STRING, _ARRAY = 8, 9
+_MAX_DEPTH = 8  # of arrays in arrays; no known key has any
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,15 @@ class _Cursor:
     def string(self) -> str:
         return self.take(self.unpack("<Q")).decode("utf-8")
 
-    def value(self, kind: int) -> Any:
+    def value(self, kind: int, depth: int = 0) -> Any:
         if kind in _SCALARS:
             return self.unpack(_SCALARS[kind])
         if kind == _STRING:
             return self.string()
         if kind != _ARRAY:
             raise ValueError(f"unknown metadata type {kind}")
+        if depth >= _MAX_DEPTH:
+            raise ValueError(f"arrays nested deeper than {_MAX_DEPTH}")
         inner, count = self.unpack("<I"), self.unpack("<Q")
         if inner in _SCALARS:
             form = _SCALARS[inner]
@@ -129,13 +132,15 @@ class _Cursor:
             return list(struct.unpack(f"<{count}{form[1]}", self.take(count * size)))
         if count > len(self.data):  # each element takes a byte at least
             raise ValueError("an array is longer than the file")
-        return [self.value(inner) for _ in range(count)]
+        return [self.value(inner, depth + 1) for _ in range(count)]
 
     def tensor(self) -> tuple[str, Shape, int, int]:
         name, axes = self.string(), self.unpack("<I")
         if not 1 <= axes <= 4:
             raise ValueError(f"the tensor {name} has {axes} axes")
         shape = tuple(self.unpack("<Q") for _ in range(axes))  # fastest axis first
+        if 0 in shape:
+            raise ValueError(f"the tensor {name} is empty, of shape {list(shape[::-1])}")
         return name, shape[::-1], self.unpack("<I"), self.unpack("<Q")
 
 

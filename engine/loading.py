@@ -13,13 +13,16 @@ from readoff.engine.errors import CardError, CheckpointError
 from readoff.engine.prompt import Renderer
 from readoff.engine.template import Template
 from readoff.engine.tokenizer import Tokenizer
+from readoff.kernels.dispatch import NoImplementationError, Site
+from readoff.kernels.linear import linear
 
 _PUBLISHED = ("calibration.json", "label_space.json")
 
 
 def find_card(checkpoint: Checkpoint, path: str | Path | None = None) -> Card:
     """The card at `path`, else the first one beside the weights, else the published calibration
-    files imported, else the default; checked against the digests that it names.
+    files imported, else the default; checked against the digests that it names. Under an adapter
+    the base's own card counts only if it names that adapter.
 
     Raises CardError.
     """
@@ -37,10 +40,15 @@ def _read_card(checkpoint: Checkpoint, path: str | Path | None) -> Card:
         if not Path(path).exists():
             raise CardError(f"There is no decision card at {path}.")
         return Card.load(path)
+    adapter = checkpoint.adapter_digest() if checkpoint.adapter_folders else None
     for folder in checkpoint.folders:
+        # What was fitted to the base says nothing about base and adapter, unless it says so.
+        foreign = adapter is not None and folder not in checkpoint.adapter_folders
         if (folder / CARD_FILE).is_file():
-            return Card.load(folder)
-        if any((folder / name).is_file() for name in _PUBLISHED):
+            card = Card.load(folder)
+            if not foreign or card.digests.adapter == adapter:
+                return card
+        elif not foreign and any((folder / name).is_file() for name in _PUBLISHED):
             return Card.from_published(folder)
     return Card.default()
 
@@ -65,4 +73,17 @@ def load_renderer(checkpoint: Checkpoint, card: Card) -> Renderer:
 
 def load_backbone(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Backbone:
     """The weights in `dtype` on `device`, packed for inference where the device is a CPU."""
-    return Backbone.load(checkpoint.config, checkpoint, dtype, device, pack=device.type == "cpu")
+    return Backbone.load(
+        checkpoint.config, checkpoint, dtype, device, pack=packing_serves(dtype, device)
+    )
+
+
+def packing_serves(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether packed weights may be used: on a CPU, unless another product was asked for."""
+    if device.type != "cpu":
+        return False
+    try:
+        chosen = linear.choose(Site("cpu", dtype, layout="packed"))
+    except NoImplementationError:
+        return False
+    return chosen.name == "onednn"

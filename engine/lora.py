@@ -149,6 +149,10 @@ class AdaptedCheckpoint(Checkpoint):
         return (self.folder, *self.base.folders)
 
     @property
+    def adapter_folders(self) -> tuple[Path, ...]:
+        return (self.folder, *self.base.adapter_folders)
+
+    @property
     def tokenizer_files(self) -> Path:
         """The adapter's folder if it has the tokenizer it was trained with, else the base's."""
         if all(

@@ -2,7 +2,8 @@
 
 The two files are older than the decision card and were never specified, so common spellings are
 understood: kinds in any case, temperatures as numbers at the top or below "temperature" or
-"temperatures", labels as arrays or as objects. What isn't understood is an error, never skipped.
+"temperatures", labels as arrays or as objects. What isn't understood is an error, never skipped: a misspelt kind
+would leave a fitted value unused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ _WRAPPERS = {
     "calibration.json": ("temperature", "temperatures"),
     "label_space.json": ("labels", "label_space"),
 }
+_METADATA = {"ece", "nll", "fitted_on"}  # how well a temperature fits, never what it is
+_INSTEAD = 'Write a decision card ("decision.json") with its values instead.'
 _FALSE = {"false", "no"}
 
 
@@ -34,9 +37,10 @@ def published_labels(content: Mapping[str, object]) -> dict[str, object]:
 
 def _by_type(content: Mapping[str, object], file: str) -> dict[str, object]:
     inner = content
-    for wrapper in _WRAPPERS[file]:
-        if isinstance(content.get(wrapper), Mapping):
-            inner = content[wrapper]  # type: ignore[assignment]
+    wrapper = next((w for w in _WRAPPERS[file] if isinstance(content.get(w), Mapping)), None)
+    if wrapper is not None:
+        inner = content[wrapper]  # type: ignore[assignment]
+        _refuse_others(content, {wrapper}, file)
     found: dict[str, object] = {}
     for key, value in inner.items():
         kind = key.lower()
@@ -45,16 +49,21 @@ def _by_type(content: Mapping[str, object], file: str) -> dict[str, object]:
                 raise CardError(f"{file} names {kind} twice.")
             found[kind] = value
     if not found:
-        raise CardError(
-            f'{file} names none of Choice, Score and Noul. Write a decision card ("decision.json") '
-            "with its values instead."
-        )
+        raise CardError(f"{file} names none of Choice, Score and Noul. {_INSTEAD}")
+    _refuse_others(inner, {key for key in inner if key.lower() in TYPES}, file)
     return found
+
+
+def _refuse_others(content: Mapping[str, object], known: set[str], file: str) -> None:
+    others = sorted(content.keys() - known - _METADATA)
+    if others:
+        raise CardError(f'{file} has an entry "{others[0]}" that isn\'t understood. {_INSTEAD}')
 
 
 def _only(value: Mapping[str, object]) -> object:
     for name in (*_WRAPPERS["calibration.json"], "T"):
         if name in value:
+            _refuse_others(value, {name}, "calibration.json")
             return value[name]
     raise CardError(f"calibration.json has an entry without a temperature: {dict(value)!r}.")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 
 from readoff.engine.errors import ReadoffError
+from readoff.kernels.dispatch import OPS, NoImplementationError, Site
 
 _DTYPES = {
     "fp32": torch.float32,
@@ -74,9 +76,30 @@ def check_threads(count: int | None) -> None:
         raise ReadoffError(f"threads must be a positive whole number, not {count!r}.")
 
 
+def explain_kernels(site: Site, layout: str = "plain") -> dict[str, dict[str, str]]:
+    """For every operator: each implementation, and why it would or wouldn't run at `site`.
+
+    `layout` is that of the linear layers' weights. Raises ReadoffError where READOFF_KERNELS asks
+    for what isn't there.
+    """
+    told = {}
+    for name, op in sorted(OPS.items()):
+        try:
+            told[name] = op.explain(replace(site, layout=layout) if name == "linear" else site)
+        except NoImplementationError as error:
+            raise ReadoffError(
+                f"The kernels asked for can't run here: {error}. Check READOFF_KERNELS."
+            ) from error
+    return told
+
+
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Run with `count` threads and give the process its own number back. None changes nothing."""
+    """Run with `count` threads and give the process its own number back. None changes nothing.
+
+    torch keeps one number for the process: a thread that uses torch for the first time meanwhile
+    starts with `count`.
+    """
     before = torch.get_num_threads()
     if count is None or count == before:
         yield

@@ -18,6 +18,7 @@ from readoff.engine.progress import Progress
 from readoff.engine.safetensors_checkpoint import INDEX, SINGLE
 
 DEMO = "demo"
+DEMO_BASE = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _FILES = [
@@ -59,11 +60,14 @@ def resolve(
     `revision` is the hub revision of `source`; a base named by an adapter uses the revision that
     the adapter recorded. `head` concerns GGUF files. `snapshot` replaces the hub in tests. The
     result's `folders` say where cards and calibrations may lie, an adapter's folder first.
-    Raises SourceError (CheckpointError, DownloadError) or AdapterError.
+    Raises SourceError (CheckpointError, DownloadError) or AdapterError, also where `adapter` names
+    a base of another name than `source` has on the hub.
     """
     find = snapshot or hub_snapshot
+    opened: list[str] = []  # the source, and the bases below it
 
     def open_any(name: str, revision: str | None, depth: int) -> Checkpoint:
+        opened.append(name)
         if name == DEMO:
             return open_checkpoint(fetch_demo(progress), head=head)
         path = _locate(name, revision, find)
@@ -89,8 +93,35 @@ def resolve(
     checkpoint = open_any(str(source), revision, 0)
     if adapter is not None:
         folder = _locate(str(adapter), None, find)
+        _check_names(opened, folder)
         checkpoint = AdaptedCheckpoint(checkpoint, folder)
     return checkpoint
+
+
+def _check_names(opened: list[str], adapter_folder: Path) -> None:
+    """AdapterError if the adapter's base has another name than each of the models opened.
+
+    Sizes alone can't tell: an adapter for the coder fits the plain model of the same size. A
+    folder or file says nothing about what it holds, so that it is never a misfit.
+    """
+    base = read_adapter_config(adapter_folder).base
+    names = [DEMO_BASE if name == DEMO else name for name in opened]
+    if base is None or not all(map(_is_hub_name, [_base_of(adapter_folder, base), *names])):
+        return
+    if _model_of(base) not in map(_model_of, names):
+        raise AdapterError(
+            f"The adapter {adapter_folder} was trained on {base!r}, and the source is "
+            f"{names[0]!r}. Give {base!r} as the source; if the two really are the same model, "
+            "give the source as a local folder or file."
+        )
+
+
+def _is_hub_name(name: str) -> bool:
+    return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
+
+
+def _model_of(name: str) -> str:
+    return name.rpartition("/")[2].lower().removesuffix("-gguf")
 
 
 def _base_of(adapter_folder: Path, base: str) -> str:

@@ -75,7 +75,7 @@ def check_unicode(text: str, what: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise QuestionError(f"{what} holds half of a surrogate pair .") from None
+            raise QuestionError(f"{what} holds half of a surrogate pair.") from None
 
 
 def render_text(value: Text) -> str:

@@ -97,6 +97,13 @@ class Tokenizer:
         """Number of tokens, added ones included. The model's table may have unused rows more."""
         return self._control.get_vocab_size(with_added_tokens=True)
 
+    def vocabulary(self) -> dict[str, int]:
+        """Every token to its id, added ones included, in the vocabulary's own spelling of bytes.
+
+        Made anew at each call. `decode` would lose tokens that are parts of a character.
+        """
+        return self._control.get_vocab(with_added_tokens=True)
+
     @cached_property
     def digest(self) -> str:
         """sha256 over everything that turns text into ids, however its file was formatted."""
@@ -141,6 +148,8 @@ def _read_json(path: Path) -> dict[str, object]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise CheckpointError(f"{path} can't be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -152,7 +161,12 @@ def _chat_template(folder: Path, config: Mapping[str, object]) -> str | None:
     """The default chat template, looked for in the places and the order that transformers uses."""
     jinja = folder / "chat_template.jinja"
     if jinja.is_file():
-        return jinja.read_text(encoding="utf-8")
+        try:
+            return jinja.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                f"{jinja} can't be read as UTF-8 text ({error}). Save it as UTF-8."
+            ) from error
     legacy = _read_json(folder / "chat_template.json")
     for source in (config.get("chat_template"), legacy.get("chat_template")):
         if isinstance(source, str):

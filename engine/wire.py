@@ -196,11 +196,11 @@ def _answer(name: str, answer: Answer) -> dict[str, object]:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise RequestError(f"An object in the request has the key {twice!r} twice.")
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise RequestError(f"An object in the request has the key {key!r} twice.")
+        found[key] = value
     return found
 
 

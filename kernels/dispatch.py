@@ -24,6 +24,10 @@ Verdict = tuple[bool, str]
 """(served, reason)."""
 
 
+class NoImplementationError(LookupError):
+    """No implementation of an operator serves a site, or the forced one doesn't."""
+
+
 @dataclass(frozen=True)
 class Site:
     """Where an operator is about to run.
@@ -70,7 +74,7 @@ class Op(Generic[P, R]):
         """The implementation that serves `site`.
 
         Raises:
-            LookupError: no implementation serves it, or the forced one doesn't.
+            NoImplementationError: no implementation serves it, or the forced one doesn't.
         """
         forced = self._forced.get() or _from_environment(self.name)
         key = (site, forced)
@@ -80,7 +84,7 @@ class Op(Generic[P, R]):
 
     def _choose(self, site: Site, forced: str | None) -> Implementation[P, R]:
         if forced is not None and forced not in self.implementations:
-            raise LookupError(
+            raise NoImplementationError(
                 f"{self.name} has no implementation {forced!r}; "
                 f"it has {sorted(self.implementations)}"
             )
@@ -93,7 +97,9 @@ class Op(Generic[P, R]):
             if served:
                 return implementation
             reasons.append(f"{implementation.name}: {reason}")
-        raise LookupError(f"no implementation of {self.name} serves {site} ({'; '.join(reasons)})")
+        raise NoImplementationError(
+            f"no implementation of {self.name} serves {site} ({'; '.join(reasons)})"
+        )
 
     def explain(self, site: Site) -> dict[str, str]:
         """For each implementation in order of preference: why it would or wouldn't be used."""

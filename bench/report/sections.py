@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from readoff.bench.report import tables
+from readoff.bench.report import facts, tables
 from readoff.bench.report.blocks import Card, Cards, Page, Paragraph, Pictures, Section
 from readoff.bench.report.diagrams import reliability
 from readoff.bench.report.document import Document, workloads
@@ -24,6 +24,11 @@ METHOD = (
 )
 
 
+EITHER = (
+    "With the state warm or with eight questions a request: both cases are shown, each against "
+    "strong JSON (L1), which shares the state between its answers too, and against the readout by "
+    "transformers (L2t), which does not."
+)
 NO_DATA = (
     "No labelled data was given, so accuracy and calibration were not measured: name files of "
     "labelled decisions with --data, or make some with readoff bench convert."
@@ -65,7 +70,7 @@ def _sections(document: Document) -> Iterator[Section]:
     yield Section("Gates", tables.gates(document))
     notes = [Paragraph(note) for note in document.get("notes") or []]
     yield Section("Notes", notes)
-    yield Section("Machine and settings", [*tables.machine(document)])
+    yield Section("Machine and settings", [*facts.machine(document)])
     yield Section("How it was measured", [Paragraph(text) for text in METHOD])
 
 
@@ -84,7 +89,7 @@ def _targets(document: Document) -> Section:
         )
         for row in _first_of_each(found)
     ]
-    return Section("Targets", [Cards(cards), *tables.targets(found)])
+    return Section("Targets", [Cards(cards), *tables.targets(found), Paragraph(EITHER)])
 
 
 def _first_of_each(rows: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -137,9 +142,9 @@ def _quality(document: Document) -> Section:
     pictures = [p for p in map(reliability, rows) if p is not None]
     return Section(
         "Quality and calibration",
-        [*tables.quality(rows), *([Pictures(pictures)] if pictures else [])],
+        [*facts.quality(rows), *([Pictures(pictures)] if pictures else [])],
     )
 
 
 def _opponents(document: Document) -> Section:
-    return Section("Opponents over HTTP", [*tables.opponents(document.get("opponents") or [])])
+    return Section("Opponents over HTTP", [*facts.opponents(document.get("opponents") or [])])

@@ -28,6 +28,9 @@ TARGETS = (
     Target("eight questions against the first-token readout", "eight", "L2t", 4.0),
 )
 
+FEWEST = 3
+"""Timed requests below which an interval says nothing."""
+
 COLD = ("L4", "L3")
 WARM = ("L5",)
 
@@ -65,7 +68,8 @@ def _judged(
     ratio, low, high = measured
     met = ratio >= target.asked
     other = rung(document, workload["name"], target.against)
-    sure = low >= target.asked if met else high < target.asked
+    enough = row["requests"] >= FEWEST
+    sure = enough and (low >= target.asked if met else high < target.asked)
     return {
         "name": target.name,
         "workload": workload["name"],
@@ -94,7 +98,7 @@ def _why(workload: Row, row: Row, other: Row | None, ratio: float) -> str:
             f"1 + n·t_token/t_prefill = {model['ratio']:.1f} against its own prefill"
         )
     computed = [r["tokens_computed"] / max(r["decisions"], 1) for r in (other, row)]
-    if computed[1]:
+    if computed[1] and computed[0] > 1.05 * computed[1]:
         parts.append(
             f"tokens computed a decision: {other['name']} {computed[0]:.0f}, "
             f"{row['name']} {computed[1]:.0f}, {computed[0] / computed[1]:.1f} times fewer"

@@ -42,10 +42,8 @@ class AnswerGrammar:
             ) from error
         self._xgrammar: Any = xgrammar
         self._vocab_size = vocab_size
-        # The raw spelling of every token: `decode` would lose tokens that are parts of a character.
-        vocabulary = tokenizer._control.get_vocab(with_added_tokens=True)
         names = [""] * vocab_size
-        for text, index in vocabulary.items():
+        for text, index in tokenizer.vocabulary().items():
             names[index] = text
         ends = [tokenizer.added_tokens[n] for n in ("<|im_end|>",) if n in tokenizer.added_tokens]
         info = xgrammar.TokenizerInfo(

@@ -38,7 +38,7 @@ FULL = Plan(
     documents=step.DOCUMENTS,
     steps=2,
 )
-QUICK = Plan(paper_asks=2, cells={128: (1,), 512: (8,)}, many_asks=1, documents=(5,), steps=1)
+QUICK = Plan(paper_asks=2, cells={128: (1,), 512: (1, 8)}, many_asks=1, documents=(5,), steps=1)
 QUICK_OTHER = Plan(paper_asks=1, cells={}, many_asks=0, documents=(), steps=0)
 """A quick run has this of every language but its first: enough to see that it works there too."""
 

@@ -159,7 +159,7 @@ class Backbone(nn.Module):
                 "sum",
                 offsets=batch.label_offsets,
             )
-            mass = legal.clamp(max=1.0)
+            mass = legal.clamp(max=1.0)  # a share of 1 may round to a little more
         return Readout(logits, probabilities, mass)
 
     @classmethod

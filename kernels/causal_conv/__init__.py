@@ -4,7 +4,7 @@ Contract of every implementation:
     x: [T, C]; weight: [C, K]; tails: [slots, K - 1, C], the last inputs a segment leaves behind;
         slot 0 is all zeros and never written.
     seg_start, seg_length, seg_depth: [S] int64, the segments in packed rows; a parent's depth is
-        smaller than its children's.
+        smaller than its children's. An empty segment passes its parent's tail on.
     parent_state: [S] int64, the slot that holds the parent's tail (0 at a root); state_out: [S]
         int64, the slot the segment's own tail is written to, or -1. A slot may be written and
         read in the same call.

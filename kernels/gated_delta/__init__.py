@@ -12,7 +12,7 @@ Contract of every implementation:
         β = sigmoid(b). a_log, dt_bias: [value_heads].
     states: [slots, value_heads, Dk, Dv] fp32; slot 0 is all zeros and never written.
     seg_start, seg_length, seg_depth: [S] int64; segments cover the rows; a parent's depth is
-        smaller than its children's.
+        smaller than its children's. An empty segment passes its parent's state on.
     parent_state: [S] int64, the slot a segment starts from (0: zeros); state_out: [S] int64, the
         slot its final state is written to, or -1. A slot may be written and read in one call.
     Returns [T, value_heads, Dv] in q's dtype. Norms, decays and states are fp32; products may take

@@ -72,6 +72,7 @@ def gated_delta(
     """See the contract in the package's docstring. Differentiable."""
     chunks = _chunks(seg_start.tolist(), seg_length.tolist(), seg_depth.tolist())
     parents, outs = parent_state.tolist(), state_out.tolist()
+    empty = _pass_on(seg_length.tolist(), seg_depth.tolist(), parents, outs)
     log_alpha = -a_log.float().exp() * F.softplus(a.float() + dt_bias.float())  # [T, Hv]
     beta = b.float().sigmoid()
     running: dict[int, torch.Tensor] = {}
@@ -105,9 +106,28 @@ def gated_delta(
                 if outs[chunk.segment] >= 0:
                     slot = state_out[chunk.segment : chunk.segment + 1]
                     states.index_copy_(0, slot, state[i : i + 1])
+    for slot, source in empty.items():
+        states[slot] = states[source]
+    if not outputs:
+        return q.new_empty(v.shape)
     out = torch.cat(outputs)
     order = torch.tensor(rows, device=q.device).argsort()
     return out if rows == list(range(len(rows))) else out[order]
+
+
+def _pass_on(
+    lengths: list[int], depths: list[int], parents: list[int], outs: list[int]
+) -> dict[int, int]:
+    """Empty segments pass their parent's state on: {slot written: slot it is copied from}.
+
+    Children of an empty segment are redirected, in `parents`, to the slot that is copied.
+    """
+    source: dict[int, int] = {}
+    for s in sorted(range(len(lengths)), key=depths.__getitem__):
+        parents[s] = source.get(parents[s], parents[s])
+        if lengths[s] == 0 and outs[s] >= 0:
+            source[outs[s]] = parents[s]
+    return source
 
 
 def _chunks(starts: list[int], lengths: list[int], depths: list[int]) -> list[_Chunk]:

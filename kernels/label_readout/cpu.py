@@ -44,10 +44,11 @@ def log_partition(
     plus_one: bool,
 ) -> torch.Tensor:
     """See the contract in the package's docstring. Never holds [N, vocab]."""
-    normed = _norm(hidden[rows], norm_weight, eps, plus_one).to(head.dtype)
+    normed = _norm(hidden[rows], norm_weight, eps, plus_one)
     total = torch.full((len(rows),), float("-inf"), device=rows.device)
     for block in head.split(VOCABULARY_BLOCK):
-        part = torch.logsumexp((normed @ block.t()).float(), dim=-1)
+        # Widened: the label logits are fp32, and a share of them can't be taken of rounded ones.
+        part = torch.logsumexp(normed @ block.float().t(), dim=-1)
         total = torch.logaddexp(total, part)
     return total
 

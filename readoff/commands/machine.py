@@ -119,16 +119,17 @@ def _operators(device: torch.device, dtype: torch.dtype) -> dict[str, dict[str, 
     import torch
 
     import readoff.kernels
-    from readoff.kernels.dispatch import OPS, Site
+    from readoff.engine.loading import packing_serves
+    from readoff.engine.runtime import explain_kernels
+    from readoff.kernels.dispatch import Site
 
     for folder in pkgutil.iter_modules(readoff.kernels.__path__):
         if folder.ispkg:
             importlib.import_module(f"readoff.kernels.{folder.name}")
     from readoff.kernels.linear import pack
 
-    packed = pack(torch.zeros(16, 16, dtype=dtype, device=device)).is_mkldnn
-    told = {}
-    for name, op in sorted(OPS.items()):
-        layout = "packed" if packed and name == "linear" else "plain"
-        told[name] = op.explain(Site(device.type, dtype, layout=layout))
-    return told
+    packed = (
+        packing_serves(dtype, device)
+        and pack(torch.zeros(16, 16, dtype=dtype, device=device)).is_mkldnn
+    )
+    return explain_kernels(Site(device.type, dtype), "packed" if packed else "plain")

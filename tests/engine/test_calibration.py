@@ -64,9 +64,9 @@ def test_many_rows_at_once() -> None:
 
 
 def test_extreme_numbers_neither_overflow_nor_divide_by_zero() -> None:
-    assert probabilities([1e300, -1e300], None, 1e-300).tolist() == [1.0, 0.0]
-    assert probabilities([1.0, 0.0], None, 5e-324).tolist() == [1.0, 0.0]
-    assert probabilities([1e4, 0.0], None, 1e300).tolist() == [0.5, 0.5]
+    assert probabilities([1e307, -1e307], None, 1e-4).tolist() == [1.0, 0.0]
+    assert probabilities([1.0, 0.0], None, 1e-4).tolist() == [1.0, 0.0]
+    assert probabilities([1e-20, 0.0], None, 1e4).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,13 @@ def test_temperatures_that_are_no_positive_real_numbers_are_refused(value: Any) 
         probabilities([1.0, 2.0], None, value)
 
 
-@pytest.mark.parametrize("value", [1, 0.5, np.float32(2), np.int64(3)])
+@pytest.mark.parametrize("value", [1e-46, 0.99e-4, 1.01e4, 1e39])
+def test_temperatures_out_of_range_are_refused(value: float) -> None:
+    with pytest.raises(CardError, match="between 0.0001 and 10000"):
+        check_temperature(value)
+
+
+@pytest.mark.parametrize("value", [1e-4, 1e4, 1, 0.5, np.float32(2), np.int64(3)])
 def test_temperatures_of_any_real_kind_are_taken(value: Any) -> None:
     checked = check_temperature(value)
     assert type(checked) is float

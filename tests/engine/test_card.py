@@ -105,7 +105,8 @@ def test_priors_are_found_and_default_to_zeros() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [0, -1, "1.0", True, None, [1], {}, float("nan"), float("inf"), 10**400]
+    "value",
+    [0, -1, 1e-46, 1e39, "1.0", True, None, [1], {}, float("nan"), float("inf"), 10**400],
 )
 def test_a_temperature_that_cannot_be_applied_is_refused(value: Any) -> None:
     for kind in ("choice", "score", "noul"):
@@ -157,6 +158,12 @@ def test_what_cannot_be_understood_is_refused(content: Any, message: str) -> Non
 def test_files_that_hold_no_card(tmp_path: Path, text: str) -> None:
     write(tmp_path, decision=text)
     with pytest.raises(CardError, match="decision"):
+        Card.load(tmp_path)
+
+
+def test_a_key_that_is_there_twice(tmp_path: Path) -> None:
+    write(tmp_path, decision='{"version": 1, "temperature": {"noul": 2.0, "noul": 1.0}}')
+    with pytest.raises(CardError, match=r'decision\.json has the key "noul" twice'):
         Card.load(tmp_path)
 
 
@@ -237,6 +244,13 @@ def test_a_folder_without_either_file_gives_the_default(tmp_path: Path) -> None:
     [
         ({"calibration": {"T": 1.1}}, "names none of Choice"),
         ({"calibration": {"Choice": 1.1, "choice": 1.2}}, "choice twice"),
+        ({"calibration": {"Choice": 1.11, "Scor": 9.0, "temperature_noul": 0.82}}, '"Scor"'),
+        ({"calibration": {"temperature": {"Choice": 1.1, "Scor": 9.0}}}, '"Scor"'),
+        ({"calibration": {"temperature": {"Choice": 1.1}, "Score": 9.0}}, '"Score"'),
+        ({"calibration": {"temperature": {"noul": 1}, "temperatures": {}}}, '"temperatures"'),
+        ({"calibration": {"Choice": {"temperature": 1.1, "T": 2.0}}}, '"T"'),
+        ({"calibration": '{"Choice": 1.1, "Choice": 1.2}'}, r'calibration\.json .*"Choice" twice'),
+        ({"label_space": {"Choice": ["A", "B"], "Scor": ["0"]}}, r'label_space\.json .*"Scor"'),
         ({"calibration": {"Choice": "1.1"}}, "choice temperature"),
         ({"calibration": {"Choice": 0}}, "choice temperature"),
         ({"calibration": {"Choice": {"scale": 1}}}, "without a temperature"),

@@ -193,6 +193,30 @@ def test_refuses_unknown_tensors_and_types(tmp_path: Path) -> None:
         open_checkpoint(tmp_path / "n.gguf")
 
 
+def test_arrays_nested_without_end(tmp_path: Path) -> None:
+    key = struct.pack("<Q", 1) + b"k" + struct.pack("<I", 9)
+    levels = struct.pack("<IQ", 9, 1) * 5000 + struct.pack("<IQ", 0, 0)
+    header = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
+    (tmp_path / "x.gguf").write_bytes(header + key + levels)
+    with pytest.raises(CheckpointError, match=r"x\.gguf can't be read as GGUF \(arrays nested"):
+        open_checkpoint(tmp_path / "x.gguf")
+
+
+@pytest.mark.parametrize("name", ["token_embd.weight", "output.weight"])
+def test_tensors_without_rows(tmp_path: Path, name: str) -> None:
+    model = tiny_model("qwen2", layers=1)
+    rows = {"token_embd.weight": model.get_parameter("model.embed_tokens.weight")}
+    rows["output.weight"] = rows["token_embd.weight"]
+    path = tmp_path / "m.gguf"
+    write_gguf(path, model, extra=rows)
+    data = bytearray(path.read_bytes())
+    at = data.index(struct.pack("<Q", len(name)) + name.encode()) + 8 + len(name)
+    data[at + 12 : at + 20] = bytes(8)  # after the number of axes and of columns
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match=rf"the tensor {name} is empty"):
+        open_checkpoint(path)
+
+
 # ---- the demonstration model
 
 

@@ -216,7 +216,7 @@ def test_a_config_of_another_model(tmp_path: Path) -> None:
         open_checkpoint(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "\udcff"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\udcff", "[" * 100_000])
 def test_a_config_that_is_no_config(tmp_path: Path, text: str) -> None:
     save_tiny(tmp_path, "qwen2", layers=1)
     (tmp_path / "config.json").write_bytes(text.encode(errors="surrogateescape"))

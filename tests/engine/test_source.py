@@ -125,6 +125,56 @@ def test_an_adapter_beside_a_source(base: Path, adapter: Path) -> None:
     assert checkpoint.adapter_digest() is not None
 
 
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct"),
+        ("demo", "Qwen/Qwen2.5-0.5B-Instruct"),
+    ],
+)
+def test_an_adapter_of_another_base_that_fits(
+    base: Path, adapter: Path, source: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "fetch_demo", lambda progress: base)
+    name_base(adapter, named)
+    with pytest.raises(AdapterError, match=f"trained on '{named}'.* as a local folder"):
+        resolve(source, adapter, snapshot=lambda *asked: base)
+    assert resolve(base, adapter, snapshot=forbidden).folders == (adapter, base)
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("Qwen/Some-Model", "mirror/some-model"),
+        ("Qwen/Some-Model-GGUF", "Qwen/Some-Model"),
+        ("demo", "Qwen/Qwen2.5-Coder-0.5B-Instruct"),
+        ("demo", "./runs/base"),
+        ("Qwen/Some-Model", None),
+    ],
+)
+def test_an_adapter_of_the_same_or_an_unknown_base(
+    base: Path, adapter: Path, source: str, named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "fetch_demo", lambda progress: base)
+    name_base(adapter, named)
+    assert resolve(source, adapter, snapshot=lambda *asked: base).folders == (adapter, base)
+
+
+def test_a_second_adapter_may_name_the_base_of_the_first(
+    tmp_path: Path, base: Path, adapter: Path
+) -> None:
+    name_base(adapter, "org/base")
+    save_adapter(tmp_path / "second", tiny_model("qwen2", layers=1), target_modules=["up_proj"])
+    hub = {"someone/first": adapter, "org/base": base}
+    for named in ("org/base", "someone/first"):
+        name_base(tmp_path / "second", named)
+        found = resolve("someone/first", tmp_path / "second", snapshot=lambda name, _: hub[name])
+        assert found.folders == (tmp_path / "second", adapter, base)
+    name_base(tmp_path / "second", "org/other")
+    with pytest.raises(AdapterError, match="trained on 'org/other'"):
+        resolve("someone/first", tmp_path / "second", snapshot=lambda name, _: hub[name])
+
+
 def test_an_adapter_on_an_adapter(tmp_path: Path, base: Path, adapter: Path) -> None:
     name_base(adapter, str(base))
     model = tiny_model("qwen2", layers=1)

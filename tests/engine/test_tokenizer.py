@@ -74,6 +74,13 @@ def test_added_tokens_special_tokens_and_sizes(tmp_path: Path) -> None:
     assert Tokenizer.load(tmp_path).special_tokens == {"eos_token": "<|im_end|>"}
 
 
+def test_the_vocabulary_holds_every_token_under_its_id() -> None:
+    vocabulary = TINY.vocabulary()
+    assert sorted(vocabulary.values()) == list(range(TINY.vocab_size))
+    assert TINY.added_tokens.items() <= vocabulary.items()
+    assert vocabulary["Ġ"] == TINY.encode_text(" ")[0]  # a byte in the vocabulary's own spelling
+
+
 def test_the_chat_template_is_looked_for_where_transformers_puts_it(tmp_path: Path) -> None:
     def found() -> str | None:
         return Tokenizer.load(tmp_path).chat_template
@@ -99,6 +106,7 @@ def test_the_chat_template_is_looked_for_where_transformers_puts_it(tmp_path: Pa
         ("tokenizer.json", '{"model": {"type": "Oracle"}}', "not a readable tokenizer"),
         ("tokenizer_config.json", "{", "is not JSON"),
         ("tokenizer_config.json", "[]", "JSON object"),
+        ("chat_template.jinja", "\udcff\udcfe", r"chat_template\.jinja can't be read as UTF-8"),
     ],
 )
 def test_a_broken_folder_is_one_clear_error(
@@ -108,7 +116,7 @@ def test_a_broken_folder_is_one_clear_error(
     if content is None:
         (tmp_path / file).unlink()
     else:
-        (tmp_path / file).write_text(content)
+        (tmp_path / file).write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(CheckpointError, match=message):
         Tokenizer.load(tmp_path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import time
 from typing import Any
 
 import pytest
@@ -220,6 +221,14 @@ def test_text_that_is_no_request(data: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message) as caught:
         wire.loads(data)
     assert caught.value.loc[0] == "body"
+
+
+def test_many_keys_before_the_first_that_is_there_twice() -> None:
+    keys = ", ".join(f'"{i}": 0' for i in range(50_000))
+    started = time.process_time()
+    with pytest.raises(RequestError, match="the key '49999' twice"):
+        wire.loads(f'{{{keys}, "49999": 1}}')
+    assert time.process_time() - started < 5  # comparing all pairs takes minutes
 
 
 def test_text_in_and_out() -> None:

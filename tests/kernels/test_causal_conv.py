@@ -58,6 +58,16 @@ def test_a_loud_neighbour_is_not_heard(length: int) -> None:
     assert torch.equal(heard[6 + length :], quiet[6 + length :])
 
 
+@pytest.mark.parametrize("tree", [[(3, -1), (0, 0), (4, 1)], [(0, -1), (5, 0)]])
+def test_empty_segments_pass_the_tail_on(tree: Tree) -> None:
+    x, weight, tails = operands(tree)
+    s = segments(tree, roots_from=1)
+    other = tails.clone()
+    wanted = reference(x, weight, other, *s.args())
+    assert relative_error(causal_conv(x, weight, tails, *s.args()), wanted) <= 1e-6
+    assert torch.equal(tails, other)
+
+
 def test_gradients_equal_those_of_the_reference() -> None:
     tree = TREES["deep"]
     x, weight, tails = operands(tree)

@@ -113,6 +113,37 @@ def test_a_leaf_writes_no_state() -> None:
     assert states[3].isnan().all()
 
 
+@pytest.mark.parametrize("tree", [[(3, -1), (0, 0), (0, 1), (4, 2)], [(0, -1), (5, 0)], [(0, -1)]])
+def test_empty_segments_pass_the_state_on(tree: Tree) -> None:
+    """Sentinels of a captured pass: they write their parent's state and no output."""
+    s = segments(tree, roots_from=1)
+    x = inputs(s.tokens)
+    states, other = pool(s.slots), pool(s.slots)
+    wanted = oracle(x, other, *s.args())
+    found = gated_delta(*x, states, *s.args())
+    assert found.shape == wanted.shape
+    assert torch.allclose(found, wanted.float(), atol=1e-5)
+    assert torch.allclose(states, other, atol=1e-5)
+
+
+def test_siblings_of_different_parents_in_one_step() -> None:
+    tree: Tree = [(5, -1), (6, -1), (4, 0), (4, 1), (4, 0)]
+    s = segments(tree)
+    x = inputs(s.tokens)
+    wanted = oracle(x, pool(s.slots), *s.args())
+    assert relative_error(gated_delta(*x, pool(s.slots), *s.args()), wanted) <= 5e-6
+
+
+def test_fp16_does_not_overflow_in_the_products() -> None:
+    """Raw keys and queries of a few hundred: their dot products leave the range of fp16."""
+    s = segments([(70, -1), (3, 0)])
+    x = list(inputs(s.tokens))
+    x[0], x[1] = x[0] * 300, x[1] * 300
+    half = [t.half() for t in x]
+    wanted = oracle(tuple(half), pool(s.slots), *s.args())
+    assert relative_error(gated_delta(*half, pool(s.slots), *s.args()), wanted) <= 5e-3
+
+
 def test_the_result_does_not_depend_on_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = TREES["strangers"]
     s = segments(tree)

@@ -75,6 +75,19 @@ def test_the_streamed_partition_equals_the_whole(
     assert relative_error(found, naive.log_partition(*table, 1e-6, True)) <= 1e-6
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_the_partition_of_a_narrow_head_is_not_rounded(dtype: torch.dtype) -> None:
+    """Label logits are fp32: their share of a sum of rounded logits could exceed 1."""
+    table, (offsets, _ids, prior, temperature) = operands([255, 3], dtype)
+    found = log_partition(*table, 1e-6, False)
+    assert relative_error(found, naive.log_partition(*table, 1e-6, False)) <= 1e-6
+    everything = torch.arange(VOCAB).repeat(2)
+    offsets, prior = torch.tensor([0, VOCAB, 2 * VOCAB]), torch.zeros(2 * VOCAB)
+    logits, _ = label_readout(*table, 1e-6, False, offsets, everything, prior, temperature)
+    whole = logits.view(2, VOCAB).logsumexp(-1)
+    assert (whole - found).abs().max() <= 1e-5
+
+
 def test_gradients_reach_head_and_hidden() -> None:
     (hidden, head, rows, norm), labels = operands([2, 5])
     gradients = []
