@@ -29,6 +29,9 @@ class Effort:
     seconds: float
 
 
+QUICK_LATE = 90.0
+"""After this long a quick run times what it begins but once: the machine is slow or busy."""
+
 QUICK_SECONDS = 130.0
 """After this long a quick run begins no workload that can be spared: it ends in three minutes."""
 
@@ -58,10 +61,13 @@ def rungs_for(
     return [name for name in names if name in chosen]
 
 
-def effort(workload: Workload, *, quick: bool, repeats: int | None) -> Effort:
-    """How much a workload is worth. `repeats`, the user's own choice, is kept exactly."""
+def effort(workload: Workload, *, quick: bool, repeats: int | None, elapsed: float = 0.0) -> Effort:
+    """How much a workload is worth, `elapsed` seconds into the run. `repeats`, the user's own
+    choice, is kept exactly."""
     if repeats is not None:
         return Effort(repeats, repeats, float("inf"))
+    if quick and elapsed > QUICK_LATE:
+        return Effort(5, 1, 0.0)
     if not quick:
         return Effort(10, 3, 120.0)
     if workload.kind == "paper" and len(workload.asks) > 1:

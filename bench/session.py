@@ -90,10 +90,11 @@ class Session:
             for order in ("state-first", "question-first")
         }
         self._pace = Pace(Effort(0, 0, 0.0))
+        self._started = time.perf_counter()
 
     def run(self, workloads: Sequence[Workload], data: Sequence[Workload] = ()) -> None:
         """The whole run."""
-        started = time.perf_counter()
+        self._started = time.perf_counter()
         self._measure_ceilings()
         total = len(workloads) + len(data)
         asks = sample([*workloads, *data], quick=self.settings.quick)
@@ -102,7 +103,7 @@ class Session:
             bounds = self._ladders["state-first"].measure_bounds(asks)
             self._ladders["question-first"].bounds = bounds
         for number, workload in enumerate(workloads, 1):
-            if spared(workload, time.perf_counter() - started, quick=self.settings.quick):
+            if spared(workload, self._elapsed(), quick=self.settings.quick):
                 self.result.notes.append(f"{workload.name}: no time was left for it.")
                 continue
             self.watch.workload(workload.name, number, total)
@@ -112,6 +113,9 @@ class Session:
             self._label(workload)
         self._opponents(workloads, data)
         self.result.complete = True
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._started
 
     def _ordered(self, order: str) -> Engine:
         """The engine, its template's order changed; the weights are the same ones."""
@@ -143,7 +147,8 @@ class Session:
 
     def _measure(self, workload: Workload) -> None:
         quick, repeats = self.settings.quick, self.settings.repeats
-        self._pace = Pace(effort(workload, quick=quick, repeats=repeats))
+        wanted = effort(workload, quick=quick, repeats=repeats, elapsed=self._elapsed())
+        self._pace = Pace(wanted)
         found = self._climb(workload, self.settings.rungs, self._pace.effort.repeats)
         for report in found.reports:
             name = report.name

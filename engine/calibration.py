@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from readoff.engine.errors import CardError, NumericsError
 
-
 # Beyond these a temperature only tells that its fit failed, and the fp32 readout would divide by
 # zero or infinity.
 LOWEST, HIGHEST = 1e-4, 1e4

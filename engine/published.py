@@ -2,8 +2,8 @@
 
 The two files are older than the decision card and were never specified, so common spellings are
 understood: kinds in any case, temperatures as numbers at the top or below "temperature" or
-"temperatures", labels as arrays or as objects. What isn't understood is an error, never skipped: a misspelt kind
-would leave a fitted value unused.
+"temperatures", labels as arrays or as objects. What isn't understood is an error, never skipped:
+a misspelt kind would leave a fitted value unused.
 """
 
 from __future__ import annotations

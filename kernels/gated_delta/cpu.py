@@ -106,10 +106,10 @@ def gated_delta(
                 if outs[chunk.segment] >= 0:
                     slot = state_out[chunk.segment : chunk.segment + 1]
                     states.index_copy_(0, slot, state[i : i + 1])
-    for slot, source in empty.items():
-        states[slot] = states[source]
+    for written, source in empty.items():
+        states[written] = states[source]
     if not outputs:
-        return q.new_empty(v.shape)
+        return torch.empty(v.shape, dtype=q.dtype, device=q.device)
     out = torch.cat(outputs)
     order = torch.tensor(rows, device=q.device).argsort()
     return out if rows == list(range(len(rows))) else out[order]

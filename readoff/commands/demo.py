@@ -37,6 +37,9 @@ def demo(
         readoff demo --json > demo.json
     """
     engine = options.load_engine(model, device=device, dtype=dtype, threads=threads)
+    if generate and not json_output:  # the decisions at once; the slow comparison after them
+        show(run(engine, model, repeats=1, generate=False))
+        typer.echo("\nThe same questions by JSON generation, in turns with the read-off:\n")
     report = run(engine, model, repeats=repeats, generate=generate)
     if json_output:
         print_json(as_json(report))

@@ -44,6 +44,8 @@ def test_a_late_quick_run_spares_what_no_target_needs() -> None:
     assert not spared(MANY, late, quick=True)
     assert not spared(SEARCH, late, quick=False)
     assert not spared(SEARCH, 1.0, quick=True)
+    assert effort(MANY, quick=True, repeats=None, elapsed=late).least == 1
+    assert effort(MANY, quick=True, repeats=None, elapsed=1.0).least == 2
 
 
 @pytest.mark.parametrize(("seconds", "rounds"), [(3.5, 3), (100.0, 8), (0.1, 2)])

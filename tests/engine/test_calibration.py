@@ -89,7 +89,7 @@ def test_temperatures_that_are_no_positive_real_numbers_are_refused(value: Any) 
 
 @pytest.mark.parametrize("value", [1e-46, 0.99e-4, 1.01e4, 1e39])
 def test_temperatures_out_of_range_are_refused(value: float) -> None:
-    with pytest.raises(CardError, match="between 0.0001 and 10000"):
+    with pytest.raises(CardError, match=r"between 0\.0001 and 10000"):
         check_temperature(value)
 
 
