@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readoff.bench.report.document import Document, Row, rung
+from readoff.bench.speedups import least_spread
 
 MARGIN = 0.05
 """A change below this share is never called one: two runs differ by more than their repeats do."""
@@ -111,7 +112,8 @@ def _change(
     random: np.random.Generator,
 ) -> Change:
     medians = [_medians(row["seconds"], random) for row in (old, new)]
-    ratio = _interval(medians[1] / medians[0], _median(new) / _median(old))
+    pairs = min(len(old["seconds"]), len(new["seconds"]))
+    ratio = _interval(medians[1] / medians[0], _median(new) / _median(old), pairs)
     relative = None
     for name in REFERENCES:
         pair = [rung(document, old["workload"], name) for document in (before, after)]
@@ -121,6 +123,7 @@ def _change(
             relative = _interval(
                 (medians[1] / base[1]) / (medians[0] / base[0]),
                 (_median(new) / exact[1]) / (_median(old) / exact[0]),
+                pairs,
             )
             break
     return Change(
@@ -165,9 +168,10 @@ def _median(row: Row) -> float:
     return float(np.median(row["seconds"]))
 
 
-def _interval(samples: NDArray[np.float64], point: float) -> tuple[float, float, float]:
+def _interval(samples: NDArray[np.float64], point: float, pairs: int) -> tuple[float, float, float]:
     low, high = np.percentile(samples, [2.5, 97.5])
-    return point, float(low), float(high)
+    floor = least_spread(pairs)
+    return point, min(float(low), point / floor), max(float(high), point * floor)
 
 
 def _worse(before: Document, after: Document) -> Iterator[str]:
