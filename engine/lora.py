@@ -53,7 +53,7 @@ def read_adapter_config(folder: Path) -> LoraConfig:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise AdapterError(f"{path} is missing; {folder} isn't an adapter folder.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(f"{path} can't be read as JSON ({error}).") from None
     if not isinstance(values, dict):
         raise AdapterError(f"{path} holds {type(values).__name__}, not a JSON object.")
