@@ -30,20 +30,18 @@ class GateError(ReadoffError):
 class Bounds:
     """How far neighbours may be apart in p.
 
-    `ours`: two rungs of ours. `head`: one of them multiplies the whole head, whose logits come out
-    rounded to the dtype. `transformers`: one of them is not ours. `distance` is what they are made
-    from: the largest difference of p between the dtype and fp32, measured in this run over
+    `ours`: two rungs of ours. `transformers`: one of them is not ours. `distance` is what they are
+    made from: the largest difference of p between the dtype and fp32, measured in this run over
     `questions` questions (None in fp32).
     """
 
     ours: float
-    head: float
     transformers: float
     distance: float | None = None
     questions: int = 0
 
 
-FP32 = Bounds(1e-5, 1e-5, 1e-5 + 1e-4)
+FP32 = Bounds(1e-5, 1e-5 + 1e-4)
 """In fp32: 1e-5, and 1e-4 more for another implementation's order of summation."""
 
 FACTOR = 1.5
@@ -53,13 +51,11 @@ def measured(distance: float, questions: int) -> Bounds:
     """Bounds from the distance of a narrow dtype from fp32.
 
     Two ways to the same number are each about that far from the truth. Between rungs of ours,
-    which share most of their roundings, 1.5 times the distance is allowed. Where one side rounds
-    on its own (transformers everywhere, the whole head its logits: 0.06 at a logit of 20 in bf16),
-    it is 1.5 times for one side and once for the other.
+    which share most of their roundings, 1.5 times the distance is allowed. transformers shares
+    none with us: there it is 1.5 times for ours and once for its own.
     """
     distance = max(distance, FP32.ours)
-    apart = (FACTOR + 1.0) * distance
-    return Bounds(FACTOR * distance, apart, apart, distance, questions)
+    return Bounds(FACTOR * distance, (FACTOR + 1.0) * distance, distance, questions)
 
 
 def compare(asks: Sequence[Ask], below: str, lower: Answers, upper: Answers, bound: float) -> Gate:

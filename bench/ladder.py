@@ -14,7 +14,6 @@ from readoff.bench.rungs.first_token import FirstToken
 from readoff.bench.rungs.rung import Rung, UnavailableError
 from readoff.bench.rungs.standard import standard_rungs
 from readoff.bench.rungs.strong_json import StrongJson, Transcript
-from readoff.bench.rungs.whole_head import WholeHead
 from readoff.bench.rungs.work import Work, bytes_moved, flops
 from readoff.bench.speedups import speedup
 from readoff.bench.yardstick import measure_bounds
@@ -160,9 +159,7 @@ class Ladder:
     @staticmethod
     def _bound(bounds: Bounds, below: Rung) -> float:
         """The bound between `below` and the rung above it."""
-        if isinstance(below, FirstToken):
-            return bounds.transformers
-        return bounds.head if isinstance(below, WholeHead) else bounds.ours
+        return bounds.transformers if isinstance(below, FirstToken) else bounds.ours
 
     @staticmethod
     def _judge(track: _Track, gate: Gate) -> None:

@@ -117,8 +117,7 @@ def keep_heap() -> None:
     glibc takes blocks beyond a threshold from the system and returns them at once; every pass then
     pays for the same pages again, which was measured at more time than the arithmetic of the
     row-wise operators (x10). The threshold follows the largest block freed so far, up to
-    32 MiB (mallopt(3), M_MMAP_THRESHOLD): freeing one such block is enough. It is never touched.
+    32 MiB (mallopt(3), M_MMAP_THRESHOLD): freeing one such block is enough.
     """
     if sys.platform == "linux":
-        del_me = torch.empty(_LARGEST_HEAP_BLOCK, dtype=torch.uint8)
-        del del_me
+        torch.empty(_LARGEST_HEAP_BLOCK, dtype=torch.uint8)  # freed at once, never touched
