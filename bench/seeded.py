@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -37,6 +38,38 @@ QWEN35_08B = ModelConfig(
 )
 """Qwen3.5-0.8B, the text part."""
 
+QWEN35_4B = replace(
+    QWEN35_08B,
+    hidden_size=2560,
+    intermediate_size=9216,
+    num_layers=32,
+    num_heads=16,
+    num_kv_heads=4,
+    layer_types=QWEN35_08B.layer_types[:4] * 8,
+    linear_num_value_heads=32,
+)
+"""Qwen3.5-4B, the text part."""
+
+TINY_HYBRID = replace(
+    QWEN35_08B,
+    vocab_size=512,
+    hidden_size=64,
+    intermediate_size=128,
+    num_layers=4,
+    num_heads=4,
+    head_dim=32,
+    rotary_dim=8,
+    layer_types=QWEN35_08B.layer_types[:4],
+    linear_num_key_heads=2,
+    linear_num_value_heads=4,
+    linear_key_head_dim=16,
+    linear_value_head_dim=16,
+)
+"""A hybrid so small that what surrounds the forward pass can be measured."""
+
+BLOCK = 1 << 24
+"""Numbers that `SeededOnDevice` makes at a time: 64 MiB beside the weights."""
+
 
 class SeededCheckpoint(Checkpoint):
     """Random weights that depend on the seed and the tensor's name only.
@@ -59,19 +92,7 @@ class SeededCheckpoint(Checkpoint):
                 made = torch.randn(shape, generator=generator)[start:stop]
             else:
                 made[row - start].normal_(generator=generator)
-        return self._scaled(name, made, shape)
-
-    def _scaled(self, name: str, noise: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-        plus_one = self.config.architecture == "qwen3_5" and ".linear_attn." not in name
-        if name.endswith("A_log"):
-            return noise.sigmoid() * 4.0 - 2.0
-        if name.endswith("dt_bias"):
-            return noise * 0.5 - 2.0
-        if "norm" in name:
-            return noise * 0.1 + (0.0 if plus_one else 1.0)
-        if name.endswith("bias"):
-            return noise * 0.1
-        return noise / math.sqrt(shape[-1])
+        return scaled(self.config, name, made, shape)
 
     def digest(self) -> str:
         """The seed: nothing is stored."""
@@ -86,3 +107,43 @@ class SeededCheckpoint(Checkpoint):
     def tokenizer_files(self) -> Path:
         """There are none."""
         raise FileNotFoundError("seeded weights have no tokenizer")
+
+
+class SeededOnDevice:
+    """Random weights made where they are used: billions of parameters in seconds on a GPU.
+
+    They depend on the seed, the tensor's name and the kind of device; in a narrow dtype they are
+    the same numbers, rounded.
+    """
+
+    def __init__(self, config: ModelConfig, device: torch.device, seed: int = 0) -> None:
+        self.config, self.seed = config, seed
+        self._shapes = parameter_shapes(config)
+        self._generator = torch.Generator(device)
+
+    @torch.no_grad()
+    def copy_into(self, name: str, dest: torch.Tensor) -> None:
+        """See `Weights`."""
+        shape = self._shapes[name]
+        assert dest.shape == shape
+        self._generator.manual_seed(zlib.crc32(f"{self.seed} {name}".encode()))
+        rows = max(1, BLOCK // math.prod(shape[1:]))
+        for part in dest.split(rows):
+            noise = torch.randn(part.shape, generator=self._generator, device=dest.device)
+            part.copy_(scaled(self.config, name, noise, shape))
+
+
+def scaled(
+    config: ModelConfig, name: str, noise: torch.Tensor, shape: tuple[int, ...]
+) -> torch.Tensor:
+    """Standard normal `noise` at the scale that the tensor `name` of `shape` has."""
+    plus_one = config.architecture == "qwen3_5" and ".linear_attn." not in name
+    if name.endswith("A_log"):
+        return noise.sigmoid() * 4.0 - 2.0
+    if name.endswith("dt_bias"):
+        return noise * 0.5 - 2.0
+    if "norm" in name:
+        return noise * 0.1 + (0.0 if plus_one else 1.0)
+    if name.endswith("bias"):
+        return noise * 0.1
+    return noise / math.sqrt(shape[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from readoff.engine.calibration import choice_confidence, score_confidence
@@ -66,14 +66,32 @@ class Usage:
     cached_tokens: int
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate made of an answer.
+
+    `accept`: whether the model's own answer passed. `given_by`: who gave the answer that is
+    returned. `failure`: why an escalation that was tried gave none; the model's answer is then
+    returned, and `accept` stays False.
+    """
+
+    accept: bool
+    given_by: Literal["model", "escalation"] = "model"
+    failure: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Decision(Mapping[str, Answer]):
-    """The answers of one request by question id, in the order the questions were asked."""
+    """The answers of one request by question id, in the order the questions were asked.
+
+    `verdicts` has one for each answer where a gate was applied, and none where there was no gate.
+    """
 
     answers: Mapping[str, Answer]
     usage: Usage
     latency_ms: float
     model: str
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Answer:
         return self.answers[name]
@@ -121,6 +139,24 @@ def build_answer(
             legal_mass=legal_mass,
         )
     return NoulAnswer(noul=p[0], logits=by_logit, legal_mass=legal_mass)
+
+
+def stated_answer(question: Question, option: str) -> Answer:
+    """An answer by someone who names an option and no probabilities: all of it is on that option.
+
+    There are no logits. Raises NumericsError if `option` is none of the question's.
+    """
+    options = question.options
+    if option not in options:
+        raise NumericsError(f"{option!r} is none of the options.")
+    p = {name: float(name == option) for name in options}
+    if isinstance(question, Choice):
+        return ChoiceAnswer(option, p, choice_confidence(list(p.values())), {})
+    if isinstance(question, Score):
+        legend = {o: render_text(t) for o, t in zip(options, question.criteria, strict=True)}
+        level = float(options.index(option))
+        return ScoreAnswer(level, p, legend, score_confidence(list(p.values())), {})
+    return NoulAnswer(p["true"], {})
 
 
 def _check(n: int, logits: list[float], p: list[float], legal_mass: float | None) -> None:

@@ -42,7 +42,9 @@ class Batch:
     Tokens, [T] int64: `tokens` (ids), `positions`, `slots` (where the KV pools take them).
     Segments, [S] int64: `seg_start` and `seg_length` in packed rows, `seg_depth` (0 at a root),
         `parent_state` (the state slot a segment starts from; 0 holds zeros), `state_out` (the
-        slot its final state is written to, or -1).
+        slot its final state is written to, or -1), `seg_parent` (the segment of this batch that
+        it continues, or -1), `seg_wave` (the turn in which it can be worked off: larger than its
+        parent's, but the same for a segment that directly follows its parent). `waves`: turns.
     `runs`: the segments as the attention sees them. `read_runs`: the rows that are read, each a
         run of one query, for the last layer, which computes nothing else.
     Readout: `rows` [N] int64; `label_offsets` [N + 1] and `label_ids` [L] int64; `prior` [L] and
@@ -58,6 +60,8 @@ class Batch:
     seg_depth: torch.Tensor
     parent_state: torch.Tensor
     state_out: torch.Tensor
+    seg_parent: torch.Tensor
+    seg_wave: torch.Tensor
     runs: Runs
     read_runs: Runs
     rows: torch.Tensor
@@ -67,12 +71,14 @@ class Batch:
     temperature: torch.Tensor
     kv_slots: int
     state_slots: int
+    waves: int
 
     def __post_init__(self) -> None:
         tokens, segments, reads = len(self.tokens), len(self.seg_start), len(self.rows)
         assert len(self.positions) == len(self.slots) == tokens
         assert len(self.seg_length) == len(self.seg_depth) == segments
         assert len(self.parent_state) == len(self.state_out) == segments
+        assert len(self.seg_parent) == len(self.seg_wave) == segments
         assert len(self.runs.q_start) == segments
         assert len(self.read_runs.q_start) == len(self.temperature) == reads
         assert len(self.label_offsets) == reads + 1

@@ -15,7 +15,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, Literal, NoReturn, TypeAlias, cast
 
-from readoff.engine.card_fields import TYPES, CardTemplate, Digests, Prior, Temperature
+from readoff.engine.card_fields import (
+    TYPES,
+    CardTemplate,
+    Debias,
+    Digests,
+    Prior,
+    Temperature,
+    check_debias,
+)
 from readoff.engine.errors import CardError
 from readoff.engine.labels import LabelSpace
 from readoff.engine.published import published_labels, published_temperatures
@@ -34,7 +42,11 @@ Digest: TypeAlias = str | Literal[_Unchecked.UNCHECKED] | None
 
 @dataclass(frozen=True)
 class Card:
-    """A decision card. `Card.default()` leaves the model's probabilities as they are."""
+    """A decision card. `Card.default()` leaves the model's probabilities as they are.
+
+    `debias` is the debiasing that its temperatures and prior were fitted under; an engine with the
+    card debiases so unless it is told otherwise.
+    """
 
     template: CardTemplate = field(default_factory=CardTemplate)
     labels: LabelSpace = field(default_factory=LabelSpace)
@@ -42,6 +54,10 @@ class Card:
     prior: Prior = field(default_factory=Prior)
     gate: Mapping[str, object] = field(default_factory=dict)
     digests: Digests = field(default_factory=Digests)
+    debias: Debias = "none"
+
+    def __post_init__(self) -> None:
+        check_debias(self.debias, 'The card\'s "debias"')
 
     @classmethod
     def default(cls) -> Card:
@@ -91,6 +107,7 @@ class Card:
             prior=Prior(**prior),  # type: ignore[arg-type]
             gate=_object(content, "gate"),
             digests=Digests(**digests),
+            debias=check_debias(content.get("debias", "none"), 'The card\'s "debias"'),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -103,6 +120,7 @@ class Card:
             for name, table in (("by_field", p.by_field), ("by_options", p.by_options))
             if table
         }
+        debias = {} if self.debias == "none" else {"debias": self.debias}
         return {
             "version": VERSION,
             "template": asdict(self.template),
@@ -111,6 +129,7 @@ class Card:
             "prior": prior,
             "gate": dict(self.gate),
             "digests": asdict(self.digests),
+            **debias,
         }
 
     def save(self, path: str | Path) -> None:

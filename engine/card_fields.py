@@ -6,12 +6,17 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from readoff.engine.calibration import check_temperature
 from readoff.engine.errors import CardError
 from readoff.engine.questions import QuestionType
 
 TYPES: tuple[QuestionType, ...] = ("choice", "score", "noul")
+Debias: TypeAlias = Literal["none", "prior", "rotate", "both"]
+DEBIAS: tuple[Debias, ...] = ("none", "prior", "rotate", "both")
+"""The ways of debiasing without labels; `debias.py` says what each does."""
+
 _BUCKET = re.compile(r"(choice|score|noul):([1-9]\d*)(?:-([1-9]\d*))?", re.ASCII)
 
 
@@ -106,6 +111,15 @@ class Digests:
     weights: str | None = None
     adapter: str | None = None
     tokenizer: str | None = None
+
+
+def check_debias(value: object, what: str = "debias") -> Debias:
+    """Return `value` if it is one of `DEBIAS`, else CardError."""
+    for mode in DEBIAS:
+        if value == mode:
+            return mode
+    known = ", ".join(f'"{name}"' for name in DEBIAS)
+    raise CardError(f"{what} must be one of {known}, not {value!r}.")
 
 
 def bucket(key: str) -> tuple[str, int, int]:

@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import gc
+import weakref
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any
 
 import torch
 
-from readoff.engine.answers import Answer, Decision, Usage, build_answer
+from readoff.engine.asking import Asking, Questions
 from readoff.engine.backbones.decoder import Backbone
-from readoff.engine.batch import Readout
+from readoff.engine.calls import Calls
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import HeadChoice
-from readoff.engine.errors import ContextError, NumericsError, QuestionError
-from readoff.engine.forest import Forest
 from readoff.engine.loading import find_card, load_backbone, load_renderer
-from readoff.engine.prompt import Prompt, Renderer
-from readoff.engine.questions import Choice, Noul, Question, Score
+from readoff.engine.policy import Policy
+from readoff.engine.prompt import Renderer
+from readoff.engine.questions import Choice, Noul, Score
 from readoff.engine.runtime import (
     check_threads,
     choose_device,
     choose_dtype,
     explain_kernels,
     keep_heap,
-    threads,
 )
+from readoff.engine.serving import Serving
 from readoff.engine.source import DEMO, resolve
-from readoff.engine.text import Text
+from readoff.engine.worker import Progress, Worker
 from readoff.kernels.dispatch import Site
-
-Questions: TypeAlias = Mapping[str, Question]
-
-MAX_PASS_TOKENS = 8192
-"""`decide_many` starts another pass when the next request would go beyond this many new tokens."""
+from readoff.kernels.linear import Kind
 
 
-@dataclass
-class _Ask:
-    """One request on its way through a pass."""
-
-    questions: Questions
-    prompts: list[Prompt]
-    segments: set[int] = field(default_factory=set)
-    computed: int = 0
-
-
-class Engine:
+class Engine(Calls):
     """A loaded decision model.
 
     `decide` answers any number of typed questions about one state in one forward pass;
-    `decide_many` does so for many states. Both may be called from several threads.
+    `decide_many` does so for many states; `submit` and `adecide` don't block. All may be called
+    from many threads and tasks: one thread of the engine's own runs the passes, each for as many
+    callers as fit, and what their prompts have in common, with one another or with earlier ones,
+    is computed once.
+
+    An engine is also a context manager; `close` ends its thread and frees what it cached.
     """
 
     def __init__(
@@ -63,16 +53,29 @@ class Engine:
         *,
         name: str = "model",
         thread_count: int | None = None,
+        serving: Serving | None = None,
     ) -> None:
         check_threads(thread_count)
         self.backbone = backbone
         self.renderer = renderer
         self.card = card or Card.default()
         self.name = name
+        self.serving = serving or Serving()
         self._threads = thread_count
         if self.device.type == "cpu":
             keep_heap()
         explain_kernels(Site(self.device.type, self.dtype), backbone.layout)  # or an error now
+        self._asking = Asking(renderer, self.card, self.context_length, self.dtype, name)
+        self._policy = Policy(self.card)
+        template, tokenizer = renderer.template, renderer.tokenizer
+        self._worker = Worker(
+            backbone,
+            self.serving,
+            thread_count=thread_count,
+            name=name,
+            made_of=lambda: {"template": template.digest, "tokenizer": tokenizer.digest},
+        )
+        weakref.finalize(self, self._worker.close, wait=False).atexit = False
 
     @classmethod
     def from_pretrained(
@@ -86,7 +89,14 @@ class Engine:
         threads: int | None = None,
         *,
         head: HeadChoice = "auto",
+        quantize: Kind | None = None,
         progress: bool | None = None,
+        cache_bytes: int | None = None,
+        max_queue: int = 1024,
+        max_wait_ms: float = 0.0,
+        step_tokens: int | None = None,
+        snapshot_every: int | None = None,
+        deterministic: bool = False,
     ) -> Engine:
         """Load a model.
 
@@ -98,24 +108,31 @@ class Engine:
             revision: the hub revision of `source`.
             device: "auto", "cpu" or "cuda".
             dtype: "auto", "fp32", "bf16" or "fp16".
-            threads: CPU threads during a call, given back after it; None leaves the process's
+            threads: CPU threads during a pass, given back after it; None leaves the process's
                 setting alone. The setting is the process's: threads of yours that use torch for
-                the first time during a call start with it.
+                the first time during a pass start with it.
             head: for GGUF files with two output matrices: "auto", "tie" or "untie".
+            quantize: "int8" or "fp8" keeps and multiplies most linear layers in 8 bits: faster where
+                the device has such products, and less exact (docs/numerics.md).
             progress: show a bar for downloads; None shows it on a terminal.
+            cache_bytes, max_queue, max_wait_ms, step_tokens, snapshot_every, deterministic: see
+                `Serving`.
 
         Raises:
             ReadoffError: one of its family, naming what is wrong and what to do.
         """
         check_threads(threads)
+        serving = Serving(
+            cache_bytes, max_queue, max_wait_ms, step_tokens, snapshot_every, deterministic
+        )
         where = choose_device(device)
         kind = choose_dtype(dtype, where)
         checkpoint = resolve(source, adapter, revision, head=head, progress=progress)
         found = card if isinstance(card, Card) else find_card(checkpoint, card)
         renderer = load_renderer(checkpoint, found)
-        backbone = load_backbone(checkpoint, kind, where)
+        backbone = load_backbone(checkpoint, kind, where, quantize)
         name = str(source) if str(source) == DEMO else Path(source).name
-        return cls(backbone, renderer, found, name=name, thread_count=threads)
+        return cls(backbone, renderer, found, name=name, thread_count=threads, serving=serving)
 
     @property
     def device(self) -> torch.device:
@@ -132,55 +149,75 @@ class Engine:
         """The longest prompt, in tokens, that the model takes."""
         return self.backbone.config.max_position_embeddings
 
-    def decide(self, state: Text, questions: Questions, *, legal_mass: bool = False) -> Decision:
-        """Answer `questions` about `state` in one forward pass.
+    def warmup(self, progress: Progress = lambda done, of, capture: None) -> None:
+        """Run small passes, so that the first real one doesn't pay for first-time setup, and keep
+        what is in memory by now out of Python's later garbage collections (`gc.freeze`).
 
-        Args:
-            state: text, or a JSON object or array.
-            questions: `Choice`, `Score` or `Noul` by an id of your own; the model never sees ids.
-            legal_mass: also measure how much probability the full vocabulary puts on the legal
-                labels (reads the whole output matrix).
-
-        Raises:
-            QuestionError: the state or a question isn't legal.
-            ContextError: a prompt is longer than the model's context.
-            NumericsError: the model gave numbers that aren't finite.
+        On a GPU the forward pass is captured first, in a minute at most; `progress(done, of,
+        capture)` is called after each of its sizes.
         """
-        return self.decide_many([(state, questions)], legal_mass=legal_mass)[0]
-
-    def decide_many(
-        self, requests: Sequence[tuple[Text, Questions]], *, legal_mass: bool = False
-    ) -> list[Decision]:
-        """`decide` for many states, packed into few passes; beginnings they share run once.
-
-        Nothing is computed unless every request is legal. Errors as for `decide`.
-        """
-        start = time.perf_counter()
-        asks = [self._render(number, *request) for number, request in enumerate(requests)]
-        decisions: list[Decision] = []
-        for forest, group in self._passes(asks):
-            answers = self._run(forest, group, legal_mass)
-            latency = (time.perf_counter() - start) * 1e3
-            start = time.perf_counter()
-            for ask, answered in zip(group, answers, strict=True):
-                total = sum(len(forest.segments[s].ids) for s in ask.segments)
-                usage = Usage(total, ask.computed, total - ask.computed)
-                decisions.append(Decision(answered, usage, latency, self.name))
-        return decisions
-
-    def warmup(self) -> None:
-        """Run one small pass, so that the first real one doesn't pay for first-time setup."""
+        self._worker.warmup(progress)
         questions: Questions = {
             "choice": Choice(criteria={"yes": None, "no": None}),
             "score": Score(criteria=["low", "high"]),
             "noul": Noul(),
         }
-        self.decide("Nothing has happened yet.", questions, legal_mass=False)
+        for _ in range(2):  # cold and cached
+            self.decide("Nothing has happened yet.", questions)
+        gc.collect()
+        gc.freeze()
+
+    def with_serving(self, serving: Serving) -> Engine:
+        """Another engine over the same weights, with a cache and a thread of its own."""
+        return Engine(
+            self.backbone,
+            self.renderer,
+            self.card,
+            name=self.name,
+            thread_count=self._threads,
+            serving=serving,
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """Counts since the engine was made, and what is in use now, as JSON values."""
+        return self._worker.stats()
+
+    def clear_cache(self) -> None:
+        """Forget every cached prefix."""
+        self._worker.clear()
+
+    def save_prefixes(self, path: str | Path) -> int:
+        """Write what is cached to a file, so that a later engine can start warm. Returns the
+        number of tokens. Raises ReadoffError where it can't be written."""
+        return self._worker.save(Path(path))
+
+    def load_prefixes(self, path: str | Path) -> int:
+        """Read what `save_prefixes` wrote, as far as it fits. Returns the number of tokens.
+
+        Raises PrefixFileError where the file is damaged or from another model, dtype or template;
+        then nothing is changed.
+        """
+        return self._worker.load(Path(path))
+
+    def close(self) -> None:
+        """End waiting requests with ClosedError, let the running pass finish, free the cache."""
+        self._worker.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def info(self) -> dict[str, Any]:
         """What is loaded and how it runs, as JSON values."""
         config = self.backbone.config
-        site = Site(self.device.type, self.dtype)
+        template, captured = self.renderer.template, self._worker.captured
         return {
             "model": self.name,
             "architecture": config.architecture,
@@ -191,81 +228,14 @@ class Engine:
             "device": str(self.device),
             "dtype": str(self.dtype).removeprefix("torch."),
             "threads": self._threads or torch.get_num_threads(),
+            "deterministic": self.serving.deterministic,
+            "cache_bytes": self._worker.cache_bytes,
             "template": {
-                "id": self.renderer.template.id,
-                "order": self.renderer.template.order,
-                "verified": self.renderer.template.verified,
-                "digest": self.renderer.template.digest,
+                "id": template.id,
+                "order": template.order,
+                "verified": template.verified,
+                "digest": template.digest,
             },
-            "kernels": explain_kernels(site, self.backbone.layout),
+            "kernels": self._worker.explain(),
+            **({"captured": captured.explain()} if captured is not None else {}),
         }
-
-    def _render(self, number: int, state: Text, questions: Questions) -> _Ask:
-        prompts = self.renderer.render(state, questions)
-        for name, prompt in zip(questions, prompts, strict=True):
-            if len(prompt) > self.context_length:
-                raise ContextError(
-                    f"Request {number}, question {name!r}: its prompt has {len(prompt)} tokens and "
-                    f"the model takes {self.context_length}. Shorten the state; nothing is ever "
-                    "cut off.",
-                    limit=self.context_length,
-                    length=len(prompt),
-                )
-        if not prompts:
-            raise QuestionError(f"Request {number} has no questions; ask at least one.")
-        return _Ask(dict(questions), prompts)
-
-    def _passes(self, asks: list[_Ask]) -> Iterator[tuple[Forest, list[_Ask]]]:
-        """Requests grouped into forests of about `MAX_PASS_TOKENS` new tokens."""
-        forest, group = Forest(), list[_Ask]()
-        for ask in asks:
-            size = sum(len(p) for p in {piece.ids for q in ask.prompts for piece in q.pieces})
-            if group and forest.tokens + size > MAX_PASS_TOKENS:
-                yield forest, group
-                forest, group = Forest(), []
-            self._plant(forest, ask)
-            group.append(ask)
-        if group:
-            yield forest, group
-
-    def _plant(self, forest: Forest, ask: _Ask) -> None:
-        before = forest.tokens
-        for (name, question), prompt in zip(ask.questions.items(), ask.prompts, strict=True):
-            leaf = forest.add([piece.ids for piece in prompt.pieces])
-            ask.segments.update(forest.path(leaf))
-            options = len(question.options)
-            forest.read(
-                leaf,
-                prompt.labels.ids,
-                self.card.prior_for(question.type, name, options),
-                self.card.temperature_for(question.type, name, options),
-            )
-        ask.computed = forest.tokens - before
-
-    def _run(self, forest: Forest, group: list[_Ask], legal_mass: bool) -> list[dict[str, Answer]]:
-        with threads(self._threads), torch.inference_mode():
-            batch = forest.batch().to(self.device)
-            readout = self.backbone.readout(self.backbone(batch), batch, legal_mass)
-            return self._answers(group, readout)
-
-    def _answers(self, group: list[_Ask], readout: Readout) -> list[dict[str, Answer]]:
-        logits, probabilities = readout.logits.tolist(), readout.probabilities.double().tolist()
-        masses = None if readout.legal_mass is None else readout.legal_mass.tolist()
-        at, row = 0, 0
-        results: list[dict[str, Answer]] = []
-        for ask in group:
-            answers: dict[str, Answer] = {}
-            for name, question in ask.questions.items():
-                here = slice(at, at + len(question.options))
-                mass = None if masses is None else masses[row]
-                try:
-                    answers[name] = build_answer(question, logits[here], probabilities[here], mass)
-                except NumericsError as error:
-                    narrow = self.dtype != torch.float32
-                    hint = f', or {self.dtype} too narrow for them; try dtype="fp32"' * narrow
-                    raise NumericsError(
-                        f"Question {name!r}: {error} The weights may be damaged{hint}."
-                    ) from error
-                at, row = here.stop, row + 1
-            results.append(answers)
-        return results

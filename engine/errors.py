@@ -60,3 +60,31 @@ class ContextError(ReadoffError, ValueError):
 
 class NumericsError(ReadoffError):
     """The model produced logits that aren't finite numbers."""
+
+
+class ClosedError(ReadoffError):
+    """The engine was closed, or this process was forked from the one that made it."""
+
+
+class OverloadedError(ReadoffError):
+    """Too many requests are waiting. `depth` says how many; try again a little later."""
+
+    def __init__(self, message: str, *, depth: int) -> None:
+        super().__init__(message)
+        self.depth = depth
+
+
+class DeadlineError(ReadoffError, TimeoutError):
+    """A request wasn't answered before its deadline."""
+
+
+class BudgetError(ReadoffError):
+    """One request needs more memory than the cache may take, or than there is."""
+
+
+class StepError(ReadoffError):
+    """A pass failed for a reason that isn't the request's; `__cause__` is the reason."""
+
+
+class PrefixFileError(ReadoffError):
+    """A file of saved prefixes is damaged, or was made by another model or template."""

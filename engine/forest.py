@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
-from readoff.engine.batch import Batch, Runs
+from readoff.engine.batch import Batch
+from readoff.engine.packing import Placed, Reading, pack
 
 
 @dataclass(frozen=True)
@@ -95,37 +94,24 @@ class Forest:
             at += len(self.segments[s].ids)
         parents = {s.parent for s in self.segments}
         slot = {s: n for n, s in enumerate((s for s in order if s in parents), start=1)}
-        spans = {s: self._chain(s, start) for s in order}
-        in_order = [self.segments[s] for s in order]
-        lengths = _ints([len(s.ids) for s in in_order])
-        starts = _ints([start[s] for s in order])
-        rows = [start[r.segment] + r.offset for r in self.reads]
-        counts = [len(r.labels) for r in self.reads]
-        return Batch(
-            tokens=_ints([t for s in in_order for t in s.ids]),
-            positions=_ints([p for s in in_order for p in range(s.first, s.first + len(s.ids))]),
-            slots=torch.arange(at),
-            seg_start=starts,
-            seg_length=lengths,
-            seg_depth=_ints([s.depth for s in in_order]),
-            parent_state=_ints([slot.get(s.parent, 0) for s in in_order]),
-            state_out=_ints([slot.get(s, -1) for s in order]),
-            runs=_runs(starts, lengths, starts, lengths, [spans[s] for s in order]),
-            read_runs=_runs(
-                torch.arange(len(rows)),
-                torch.ones(len(rows), dtype=torch.long),
-                _ints([start[r.segment] for r in self.reads]),
-                _ints([r.offset + 1 for r in self.reads]),
-                [spans[r.segment] for r in self.reads],
-            ),
-            rows=_ints(rows),
-            label_offsets=_ints([0, *counts]).cumsum(0),
-            label_ids=_ints([i for r in self.reads for i in r.labels]),
-            prior=torch.tensor([p for r in self.reads for p in r.prior], dtype=torch.float32),
-            temperature=torch.tensor([r.temperature for r in self.reads], dtype=torch.float32),
-            kv_slots=at,
-            state_slots=len(slot) + 1,
-        )
+        place = {s: n for n, s in enumerate(order)}
+        placed = [
+            Placed(
+                self.segments[s].ids,
+                self.segments[s].first,
+                start[s],
+                self._chain(s, start),
+                parent=place.get(self.segments[s].parent, -1),
+                parent_state=slot.get(self.segments[s].parent, 0),
+                state_out=slot.get(s, -1),
+            )
+            for s in order
+        ]
+        readings = [
+            Reading(place[r.segment], r.offset, r.labels, r.prior, r.temperature)
+            for r in self.reads
+        ]
+        return pack(placed, readings, kv_slots=at, state_slots=len(slot) + 1)
 
     def _depth_first(self) -> list[int]:
         """Parents directly before their first child, so that chains are few, long spans."""
@@ -149,19 +135,3 @@ class Forest:
             else:
                 spans.append((slot, length))
         return spans
-
-
-def _runs(
-    q_start: torch.Tensor,
-    q_length: torch.Tensor,
-    kv_start: torch.Tensor,
-    kv_length: torch.Tensor,
-    spans: list[list[tuple[int, int]]],
-) -> Runs:
-    offsets = _ints([0, *(len(s) for s in spans)]).cumsum(0)
-    flat = _ints([x for chain in spans for span in chain for x in span]).view(-1, 2)
-    return Runs(q_start, q_length, kv_start, kv_length, offsets, flat)
-
-
-def _ints(values: list[int]) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.long)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import torch
@@ -83,6 +84,9 @@ class KeptPools:
         device: torch.device,
     ) -> None:
         self.kv_slots, self.state_slots = kv_slots, state_slots
+        self.device = device
+        self.generation = 0
+        self.config, self._dtype = config, dtype
         self._kv: dict[int, KV] = {}
         self._states: dict[int, States] = {}
         for layer, kind in enumerate(config.layer_types):
@@ -99,12 +103,50 @@ class KeptPools:
         """The same states and tails at every call."""
         return self._states[layer]
 
+    def grow(self, kv_slots: int, state_slots: int) -> None:
+        """More slots; what is in the old ones stays where it is. Layer by layer, so that no more
+        than one layer is held twice."""
+        keys = torch.arange(self.kv_slots, device=self.device)
+        states = torch.arange(self.state_slots, device=self.device)
+        self.rearrange(keys, kv_slots, states, state_slots)
+
+    def rearrange(
+        self, kv: torch.Tensor, kv_slots: int, states: torch.Tensor, state_slots: int
+    ) -> None:
+        """Slot i takes what was in slot kv[i] or states[i] (both int64; states[0] is 0), and there
+        are so many slots from now on. `generation` counts the times that tensors were replaced."""
+        if (kv_slots, state_slots) == (self.kv_slots, self.state_slots):
+            for tensor in self._tensors(self._kv):
+                tensor[: len(kv)] = tensor[kv]
+            for tensor in self._tensors(self._states):
+                tensor[: len(states)] = tensor[states]
+            return
+        for layer, old in self._kv.items():
+            keys = _keys(self.config, kv_slots, self._dtype, self.device)
+            torch.index_select(old.k, 0, kv, out=keys.k[: len(kv)])
+            torch.index_select(old.v, 0, kv, out=keys.v[: len(kv)])
+            self._kv[layer] = keys
+        for layer, before in self._states.items():
+            kept = _states(self.config, state_slots, self._dtype, self.device)
+            torch.index_select(before.recurrent, 0, states, out=kept.recurrent[: len(states)])
+            torch.index_select(before.tails, 0, states, out=kept.tails[: len(states)])
+            self._states[layer] = kept
+        self.kv_slots, self.state_slots = kv_slots, state_slots
+        self.generation += 1
+
+    def free(self) -> None:
+        """Let go of the memory; nothing may use the pools any more."""
+        self._kv.clear()
+        self._states.clear()
+
     @property
     def nbytes(self) -> int:
         """What the pools hold, in bytes."""
-        keys = [t for kv in self._kv.values() for t in (kv.k, kv.v)]
-        kept = [t for s in self._states.values() for t in (s.recurrent, s.tails)]
-        return sum(t.nbytes for t in keys + kept)
+        return sum(t.nbytes for t in self._tensors(self._kv) + self._tensors(self._states))
+
+    @staticmethod
+    def _tensors(layers: Mapping[int, KV] | Mapping[int, States]) -> list[torch.Tensor]:
+        return [getattr(held, f.name) for held in layers.values() for f in fields(held)]
 
 
 def _keys(config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> KV:

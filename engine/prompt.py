@@ -65,9 +65,21 @@ class Renderer:
         """
         check_text(state, "The state")
         check_questions(questions)
-        encode = self.tokenizer.encode_text
-        parts = tuple(Piece(encode(text), "state") for text in self.template.state(state))
+        parts = self._state(state)
         return [self._prompt(parts, question) for question in questions.values()]
+
+    def prefix(self, state: Text) -> Prompt:
+        """What every prompt about `state` begins with, and nothing to read: preamble and state,
+        or the preamble alone where the question comes first. Raises QuestionError."""
+        check_text(state, "The state")
+        parts: tuple[Piece, ...] = ()
+        if self.template.order == "state-first":
+            parts = self._state(state)
+        return Prompt((self._preamble, *parts), LabelSet((), ()))
+
+    def _state(self, state: Text) -> tuple[Piece, ...]:
+        encode = self.tokenizer.encode_text
+        return tuple(Piece(encode(text), "state") for text in self.template.state(state))
 
     def _prompt(self, state: tuple[Piece, ...], question: Question) -> Prompt:
         labels = self.alphabet.for_question(question)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -74,6 +75,26 @@ def check_threads(count: int | None) -> None:
     """Raise ReadoffError unless `count` is a number of threads, or None."""
     if count is not None and (type(count) is not int or count < 1):
         raise ReadoffError(f"threads must be a positive whole number, not {count!r}.")
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that a device has to give: on CPUs what Linux says is available, elsewhere a guess."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 4 << 30
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(found[0]) << 10 if found else 4 << 30
+
+
+def deterministic_kernels(device: torch.device) -> tuple[tuple[str, str], ...]:
+    """(operator, implementation) of the deterministic mode: those whose rows don't depend on what
+    else is in the pass."""
+    wanted = "fixed" if device.type == "cpu" else "triton"
+    chosen = ((name, "tiled" if (name, wanted) == ("linear", "fixed") else wanted) for name in OPS)
+    return tuple((name, how) for name, how in sorted(chosen) if how in OPS[name].implementations)
 
 
 def explain_kernels(site: Site, layout: str = "plain") -> dict[str, dict[str, str]]:

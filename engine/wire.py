@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from readoff.engine.answers import Answer, ChoiceAnswer, Decision, ScoreAnswer
+from readoff.engine.answers import Answer, ChoiceAnswer, Decision, ScoreAnswer, Verdict
 from readoff.engine.errors import ContextError, NumericsError, QuestionError, RequestError
 from readoff.engine.questions import Choice, Noul, Question, Score
 from readoff.engine.text import Text, check_text, check_unicode
@@ -95,7 +95,10 @@ def render_response(decision: Decision, model: str) -> dict[str, object]:
     usage = decision.usage
     response: dict[str, object] = {
         "model": model,
-        "answers": {name: _answer(name, answer) for name, answer in decision.items()},
+        "answers": {
+            name: _answer(name, answer) | _verdict(decision.verdicts.get(name))
+            for name, answer in decision.items()
+        },
         "usage": {
             "input_tokens": usage.input_tokens,
             "output_tokens": len(decision),
@@ -192,6 +195,18 @@ def _answer(name: str, answer: Answer) -> dict[str, object]:
         numbers.append(answer.legal_mass)
     if not all(map(math.isfinite, numbers)):
         raise NumericsError(f'The answer to "{name}" holds a number that is not finite.')
+    return found
+
+
+def _verdict(verdict: Verdict | None) -> dict[str, object]:
+    """The gate's part of an answer: nothing without a gate."""
+    if verdict is None:
+        return {}
+    found: dict[str, object] = {"x_accept": verdict.accept}
+    if verdict.given_by != "model":
+        found["x_given_by"] = verdict.given_by
+    if verdict.failure is not None:
+        found["x_escalation_failure"] = verdict.failure
     return found
 
 

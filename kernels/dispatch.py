@@ -28,12 +28,17 @@ class NoImplementationError(LookupError):
     """No implementation of an operator serves a site, or the forced one doesn't."""
 
 
+class KernelInputError(ValueError):
+    """An operator was given tensors that its contract doesn't allow; the message names them."""
+
+
 @dataclass(frozen=True)
 class Site:
     """Where an operator is about to run.
 
     `grad` says whether gradients are wanted, `layout` how the weight (the second argument) is
-    laid out: "plain" or "packed" by `readoff.kernels.linear.pack`.
+    laid out: "plain", "packed" by `readoff.kernels.linear.pack`, or what a weight that isn't a
+    tensor says in `site_layout` ("int8", "fp8").
     """
 
     device: str
@@ -44,21 +49,42 @@ class Site:
 
 @dataclass(frozen=True)
 class Implementation(Generic[P, R]):
-    """One implementation of an operator."""
+    """One implementation of an operator.
+
+    `serves` says where it may be chosen; `forced`, where there is one, where it may run in
+    addition when it is asked for by name.
+    """
 
     name: str
     function: Callable[P, R]
     serves: Callable[[Site], Verdict]
+    forced: Callable[[Site], Verdict] | None = None
+
+    def verdict(self, site: Site, by_name: bool) -> Verdict:
+        """(whether it runs at `site`, reason); `by_name` when it was asked for."""
+        served, reason = self.serves(site)
+        if served or not by_name or self.forced is None:
+            return served, reason
+        return self.forced(site)
 
 
 class Op(Generic[P, R]):
     """An operator: a contract (its docstring), and the implementations behind it.
 
-    Device and dtype are those of the first argument.
+    Device and dtype are those of the first argument. `check` looks at shapes, dtypes and layouts
+    at every call and never waits for a device; `check_values` looks at what is in the tensors, and
+    runs only under READOFF_CHECK=1. Both raise KernelInputError.
     """
 
-    def __init__(self, name: str, implementations: list[Implementation[P, R]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        implementations: list[Implementation[P, R]],
+        check: Callable[P, None] | None = None,
+        check_values: Callable[P, None] | None = None,
+    ) -> None:
         self.name = name
+        self._check, self._check_values = check, check_values
         self.implementations = {i.name: i for i in implementations}
         self.calls: Counter[str] = Counter()
         self._forced: ContextVar[str | None] = ContextVar(f"readoff_{name}", default=None)
@@ -67,6 +93,10 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         implementation = self.choose(_site(args))
+        if self._check is not None:
+            self._check(*args, **kwargs)
+        if self._check_values is not None and os.environ.get("READOFF_CHECK") == "1":
+            self._check_values(*args, **kwargs)
         self.calls[implementation.name] += 1
         return implementation.function(*args, **kwargs)
 
@@ -93,7 +123,7 @@ class Op(Generic[P, R]):
         )
         reasons = []
         for implementation in candidates:
-            served, reason = implementation.serves(site)
+            served, reason = implementation.verdict(site, forced is not None)
             if served:
                 return implementation
             reasons.append(f"{implementation.name}: {reason}")
@@ -106,16 +136,21 @@ class Op(Generic[P, R]):
         chosen = self.choose(site).name
         told = {}
         for implementation in self.implementations.values():
-            served, reason = implementation.serves(site)
+            used = implementation.name == chosen
+            served, reason = implementation.verdict(site, used)
             word = (
                 "used"
-                if implementation.name == chosen
+                if used
                 else "available"
                 if served
                 else "not available"
             )
             told[implementation.name] = f"{word}: {reason}" if reason else word
         return told
+
+    def forced_here(self) -> str | None:
+        """What `use` forces in this context."""
+        return self._forced.get()
 
     @contextmanager
     def use(self, implementation: str) -> Iterator[None]:
@@ -140,9 +175,32 @@ def use(implementation: str, *names: str) -> Iterator[None]:
         yield
 
 
+def forced() -> tuple[tuple[str, str], ...]:
+    """(operator, implementation) of every override by `use` in this context."""
+    return tuple(
+        (name, chosen) for name, op in OPS.items() if (chosen := op.forced_here()) is not None
+    )
+
+
+@contextmanager
+def use_all(overrides: tuple[tuple[str, str], ...]) -> Iterator[None]:
+    """Put the overrides that `forced` found elsewhere in force here."""
+    with ExitStack() as stack:
+        for name, implementation in overrides:
+            stack.enter_context(OPS[name].use(implementation))
+        yield
+
+
 def always(reason: str = "") -> Callable[[Site], Verdict]:
     """An implementation that runs anywhere."""
     return lambda site: (True, reason)
+
+
+def by_name_on_cpu(function: Callable[P, R], reason: str) -> Implementation[P, R]:
+    """The implementation "fixed": CPU tensors, and only when it is asked for by name."""
+    return Implementation(
+        "fixed", function, lambda site: (False, "only by name: " + reason), on_cpu(reason)
+    )
 
 
 def on_cpu(reason: str = "") -> Callable[[Site], Verdict]:
@@ -156,9 +214,11 @@ def _site(args: tuple[object, ...]) -> Site:
     first, second = args[0], args[1]
     if not isinstance(first, torch.Tensor):
         raise TypeError("the first argument of an operator is a tensor")
-    packed = isinstance(second, torch.Tensor) and second.is_mkldnn
-    grad = torch.is_grad_enabled()
-    return Site(first.device.type, first.dtype, grad, "packed" if packed else "plain")
+    if isinstance(second, torch.Tensor):
+        layout = "packed" if second.is_mkldnn else "plain"
+    else:
+        layout = getattr(second, "site_layout", "plain")
+    return Site(first.device.type, first.dtype, torch.is_grad_enabled(), layout)
 
 
 def _from_environment(name: str) -> str | None:

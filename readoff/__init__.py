@@ -16,48 +16,66 @@ if TYPE_CHECKING:
         NoulAnswer,
         ScoreAnswer,
         Usage,
+        Verdict,
     )
     from readoff.engine.card import Card
     from readoff.engine.engine import Engine
     from readoff.engine.errors import (
         AdapterError,
+        BudgetError,
         CardError,
         CheckpointError,
+        ClosedError,
         ContextError,
+        DeadlineError,
         DownloadError,
         NumericsError,
+        OverloadedError,
+        PrefixFileError,
         QuestionError,
         ReadoffError,
         RequestError,
         SourceError,
+        StepError,
         TemplateError,
     )
+    from readoff.engine.gate import Gate
     from readoff.engine.questions import Choice, Noul, Score
+    from readoff.engine.serving import Serving
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AdapterError",
+    "BudgetError",
     "Card",
     "CardError",
     "CheckpointError",
     "Choice",
     "ChoiceAnswer",
+    "ClosedError",
     "ContextError",
+    "DeadlineError",
     "Decision",
     "DownloadError",
     "Engine",
+    "Gate",
     "Noul",
     "NoulAnswer",
     "NumericsError",
+    "OverloadedError",
+    "PrefixFileError",
     "QuestionError",
     "ReadoffError",
     "RequestError",
     "Score",
     "ScoreAnswer",
+    "Serving",
     "SourceError",
+    "StepError",
     "TemplateError",
     "Usage",
+    "Verdict",
     "__version__",
 ]
 
@@ -67,11 +85,14 @@ _HOMES = {
     "ChoiceAnswer": "answers",
     "Decision": "answers",
     "Engine": "engine",
+    "Gate": "gate",
     "Noul": "questions",
     "NoulAnswer": "answers",
     "Score": "questions",
     "ScoreAnswer": "answers",
+    "Serving": "serving",
     "Usage": "answers",
+    "Verdict": "answers",
 }
 
 

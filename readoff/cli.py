@@ -13,12 +13,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from readoff import __version__
-from readoff.commands import bench, decide, demo, fetch, info
+from readoff.commands import bench, calibrate, decide, demo, fetch, info, kernels
 from readoff.engine.errors import ReadoffError, RequestError
 
 EXTRAS = {
     "torch": frozenset({"torch", "transformers", "triton", "gguf"}),
-    "torch,bench": frozenset({"matplotlib", "httpx", "xgrammar", "scipy", "sklearn"}),
+    "torch,bench": frozenset({"matplotlib", "httpx", "xgrammar"}),
+    "torch,calibrate": frozenset({"scipy", "sklearn"}),
 }
 """What the optional dependencies add: those to run a model, and those to measure one."""
 
@@ -35,8 +36,10 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("decide")(decide.decide)
 app.add_typer(bench.app, name="bench")
+app.command("calibrate")(calibrate.calibrate)
 app.command("info")(info.info)
 app.command("fetch")(fetch.fetch)
+app.add_typer(kernels.app, name="kernels")
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 import torch
 from torch.utils import _device
+
+# Triton looks at this when a kernel is defined. Nothing chooses Triton for CPU tensors by itself:
+# tests ask for it by name; the compiler is tested in processes of its own.
+os.environ["TRITON_INTERPRET"] = "1"
 
 WEIGHTS_PROBLEM = pytest.StashKey[str]()
 BROWSER_PROBLEM = pytest.StashKey[str]()

@@ -33,10 +33,11 @@ def _block(block: Block) -> Iterator[str]:
             yield f"*{_escaped(picture.title)}* (drawn in report.html): {_escaped(picture.alt)}"
             yield ""
     else:
-        yield from _table(block)
+        yield from render_table(block)
 
 
-def _table(table: Table) -> Iterator[str]:
+def render_table(table: Table) -> Iterator[str]:
+    """The lines of one table."""
     if table.caption:
         yield _escaped(table.caption)
         yield ""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from readoff.bench.records import Ask, Run, Workload
 from readoff.bench.rungs.rung import Rung, UnavailableError, given_by
 from readoff.bench.rungs.work import Work, shared
-from readoff.engine.engine import MAX_PASS_TOKENS, Engine
+from readoff.engine.engine import Engine
+from readoff.engine.worker import STEP_TOKENS
 
 CALLERS = 8
 
@@ -45,6 +46,6 @@ class BatchedCallers(Rung):
             prompts += self.engine.renderer.render(ask.state, ask.questions)
         # The engine opens another pass where one is full; its usage says what was computed.
         work = shared(prompts)
-        passes = max(1, -(-work.tokens // MAX_PASS_TOKENS))
+        passes = max(1, -(-work.tokens // STEP_TOKENS))
         self.work += Work(passes, work.tokens, work.pairs, work.head_rows)
         return runs

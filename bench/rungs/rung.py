@@ -17,6 +17,7 @@ from readoff.engine.errors import ReadoffError
 from readoff.engine.prompt import Prompt
 from readoff.engine.questions import Question
 from readoff.engine.runtime import threads
+from readoff.engine.serving import Serving
 
 
 class UnavailableError(ReadoffError):
@@ -41,8 +42,12 @@ class Rung(ABC):
         self.work = Work()
 
     def prepare(self, engine: Engine, workload: Workload) -> None:
-        """Load and compile what `workload` needs. Raises UnavailableError."""
-        self._engine = engine
+        """Load and compile what `workload` needs. Raises UnavailableError.
+
+        Rungs start cold: an engine that keeps prefixes is replaced by one that doesn't.
+        """
+        cold = engine.serving.cache_bytes == 0
+        self._engine = engine if cold else engine.with_serving(Serving(cache_bytes=0))
         self._threads = engine.info()["threads"]
 
     @abstractmethod

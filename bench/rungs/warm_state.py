@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from readoff.bench.records import Ask, Given, Run, Workload
-from readoff.bench.rungs.continuation import Continuation, Reading, batch_of
-from readoff.bench.rungs.rung import Rung, card_of, given_by, shared_pieces
+from readoff.bench.records import Ask, Run, Workload
+from readoff.bench.rungs.rung import Rung, given_by
 from readoff.bench.rungs.work import shared
-from readoff.engine.answers import build_answer
 from readoff.engine.engine import Engine
-from readoff.engine.errors import NumericsError
-from readoff.engine.pools import KeptPools
-from readoff.engine.prompt import Prompt
+from readoff.engine.errors import ReadoffError
+from readoff.engine.serving import Serving
 
-KEPT = 32
-"""Requests whose states stay in memory at a time."""
-
-
-@dataclass(frozen=True)
-class _Warm:
-    """A request's pools with `tokens` of its beginning in them, its last state in slot 1."""
-
-    ask: Ask
-    pools: KeptPools
-    pieces: int
-    tokens: int
+CACHE_BYTES = 4 << 30
 
 
 class WarmState(Rung):
-    """The pieces that a request's prompts share lie in kept pools; the rest is one timed pass."""
+    """`Engine.decide` with its prefix cache, for a prompt whose shared pieces are in it."""
 
     name = "L5"
     title = "readoff, warm state"
@@ -40,76 +23,28 @@ class WarmState(Rung):
 
     def __init__(self) -> None:
         super().__init__()
-        self._warm: OrderedDict[int, _Warm] = OrderedDict()
+        self._warm: Engine | None = None
 
     def prepare(self, engine: Engine, workload: Workload) -> None:
-        """Forgets the states of another workload."""
+        """An engine with an empty cache."""
         super().prepare(engine, workload)
-        self._warm.clear()
+        if self._warm is not None:
+            self._warm.close()
+        self._warm = engine.with_serving(Serving(cache_bytes=CACHE_BYTES))
 
     def answer(self, ask: Ask) -> Run:
-        """Render the questions, run their tokens, read."""
-        with self.computing():
-            warm = self._state(ask)
-            start = time.perf_counter()
-            prompts = self.engine.renderer.render(ask.state, ask.questions)
-            given = self._read(ask, self._rest(ask, prompts, warm), warm)
-            seconds = time.perf_counter() - start
-        work = shared(prompts, warm=warm.pieces)
-        self.work += work
-        return Run(given, seconds, work.tokens, 0)
-
-    def _state(self, ask: Ask) -> _Warm:
-        """The pools that hold this request's state; computed when it is first asked for."""
-        found = self._warm.get(id(ask))
-        if found is not None and found.ask is ask:
-            self._warm.move_to_end(id(ask))
-            return found
+        """One pass over the last pieces; what comes before them is made warm before the clock."""
+        assert self._warm is not None, "prepare comes first"
         prompts = self.engine.renderer.render(ask.state, ask.questions)
-        pieces = shared_pieces(prompts)
-        ids = [t for piece in prompts[0].pieces[:pieces] for t in piece.ids]
-        slots = len(ids) + sum(len(prompt) - len(ids) for prompt in prompts)
-        backbone, device = self.engine.backbone, self.engine.device
-        pools = KeptPools(backbone.config, slots, 2 + len(prompts), self.engine.dtype, device)
-        # The last layer runs the rows that are read only; its keys are written all the same.
-        first = Continuation(ids, 0, 0, state_out=1, readings=[Reading(0, [0])])
-        backbone(batch_of([first], slots, pools.state_slots).to(device), pools)
-        warm = _Warm(ask, pools, pieces, len(ids))
-        self._warm[id(ask)] = warm
-        while len(self._warm) > KEPT:
-            self._warm.popitem(last=False)
-        return warm
-
-    def _rest(self, ask: Ask, prompts: Sequence[Prompt], warm: _Warm) -> list[Continuation]:
-        """The tokens that are new, a segment a question."""
-        slot = warm.tokens
-        parts = []
-        for (name, question), prompt in zip(ask.questions.items(), prompts, strict=True):
-            ids = [t for piece in prompt.pieces[warm.pieces :] for t in piece.ids]
-            prior, temperature = card_of(self.engine, name, question)
-            reading = Reading(len(ids) - 1, prompt.labels.ids, prior, temperature)
-            chain = ((0, warm.tokens),)
-            parts.append(
-                Continuation(
-                    ids, warm.tokens, slot, chain=chain, parent_state=1, readings=[reading]
-                )
-            )
-            slot += len(ids)
-        return parts
-
-    def _read(self, ask: Ask, parts: Sequence[Continuation], warm: _Warm) -> Mapping[str, Given]:
-        backbone, pools = self.engine.backbone, warm.pools
-        batch = batch_of(parts, pools.kv_slots, pools.state_slots).to(self.engine.device)
-        readout = backbone.readout(backbone(batch, pools), batch)
-        logits, probabilities = readout.logits.tolist(), readout.probabilities.double().tolist()
-        given = {}
-        at = 0
-        for name, question in ask.questions.items():
-            here = slice(at, at + len(question.options))
-            try:
-                answer = build_answer(question, logits[here], probabilities[here])
-            except NumericsError as error:
-                raise NumericsError(f"Rung {self.name}, question {name!r}: {error}") from error
-            given[name] = given_by(question, answer)
-            at = here.stop
-        return given
+        leaves = sum(len(leaf) for leaf in {prompt.pieces[-1].ids for prompt in prompts})
+        for _ in range(2):  # the first time warms what a second one finds
+            start = time.perf_counter()
+            decision = self._warm.decide(ask.state, ask.questions)
+            seconds = time.perf_counter() - start
+            if decision.usage.computed_tokens <= leaves:
+                break
+        else:
+            raise ReadoffError(f"{self.name}: {CACHE_BYTES >> 20} MiB don't hold one state.")
+        given = {name: given_by(ask.questions[name], answer) for name, answer in decision.items()}
+        self.work += shared(prompts, warm=min(len(prompt.pieces) for prompt in prompts) - 1)
+        return Run(given, seconds, decision.usage.computed_tokens, 0)

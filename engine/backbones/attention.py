@@ -79,10 +79,10 @@ class Attention(nn.Module):
             runs.chain_offsets,
             runs.chain_spans,
             self.dim**-0.5,
-        ).flatten(1)
+        )
         if gate is not None:
-            out = sigmoid_gate(out, gate.flatten(1))
-        result: torch.Tensor = self.o(out)
+            out = sigmoid_gate(out, gate)
+        result: torch.Tensor = self.o(out.flatten(1))
         return result
 
     def load(self, prefix: str, weights: Weights) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -17,6 +18,7 @@ from readoff.engine.pools import Pools, TransientPools
 from readoff.engine.weights import Weights
 from readoff.kernels.label_readout import label_readout, log_partition
 from readoff.kernels.pointwise import add_rms_norm, rms_norm, swiglu
+from readoff.kernels.row_tiles import by_tiles
 
 MLP_ROWS = 1024
 """Rows that go through an MLP at a time where there are more than twice as many."""
@@ -32,8 +34,10 @@ class MLP(nn.Module):
         self.down = Linear(self.size, [config.hidden_size])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[T, H] -> [T, H]. Long inputs go in blocks: the inner layer is several times as wide."""
-        if len(x) <= 2 * MLP_ROWS or torch.is_grad_enabled():
+        """[T, H] -> [T, H]. On a CPU long inputs go in blocks: the inner layer is several times as
+        wide."""
+        few = len(x) <= 2 * MLP_ROWS or x.device.type != "cpu"
+        if few or torch.is_grad_enabled():
             result: torch.Tensor = self.down(swiglu(self.gate_up(x), self.size))
             return result
         out = torch.empty_like(x)
@@ -67,13 +71,19 @@ class Layer(nn.Module):
     def forward(
         self,
         x: torch.Tensor,
+        residual: torch.Tensor | None,
         batch: Batch,
         cos: torch.Tensor,
         sin: torch.Tensor,
         pools: Pools,
-    ) -> torch.Tensor:
-        """[T, H] -> [T, H]; the last layer gives the read rows only, [N, H]."""
-        normed = rms_norm(x, self.input_norm, self.eps, self.plus_one)
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """x, residual: [T, H], whose sum goes in (None: x alone). Returns two summands of what
+        comes out, so that each sum is made by the norm after it; [N, H], the rows that are read,
+        from the last layer."""
+        if residual is None:
+            normed, residual = rms_norm(x, self.input_norm, self.eps, self.plus_one), x
+        else:
+            normed, residual = add_rms_norm(x, residual, self.input_norm, self.eps, self.plus_one)
         if isinstance(self.mixer, Attention):
             mixed = self.mixer(normed, batch, cos, sin, pools.kv(self.index))
         else:
@@ -81,10 +91,9 @@ class Layer(nn.Module):
             if self.last:
                 mixed = mixed[batch.rows]
         if self.last:
-            x = x[batch.rows]
-        normed, x = add_rms_norm(mixed, x, self.mlp_norm, self.eps, self.plus_one)
-        out: torch.Tensor = x + self.mlp(normed)
-        return out
+            residual = residual[batch.rows]
+        normed, residual = add_rms_norm(mixed, residual, self.mlp_norm, self.eps, self.plus_one)
+        return self.mlp(normed), residual
 
     def load(self, weights: Weights) -> None:
         """Fill from the checkpoint's layer of the same number."""
@@ -127,9 +136,10 @@ class Backbone(nn.Module):
 
     @property
     def layout(self) -> str:
-        """How the linear layers hold their weights: "plain" or "packed"."""
-        packed = any(m.is_packed for m in self.modules() if isinstance(m, Linear))
-        return "packed" if packed else "plain"
+        """How the linear layers hold their weights, or most of them: "plain", "packed", "int8" or
+        "fp8"."""
+        layouts = Counter(m.layout for m in self.modules() if isinstance(m, Linear))
+        return layouts.most_common(1)[0][0]
 
     def forward(self, batch: Batch, pools: Pools | None = None) -> torch.Tensor:
         """The hidden rows that are read, [N, H]. Without pools nothing outlives the pass."""
@@ -138,26 +148,34 @@ class Backbone(nn.Module):
             pools = TransientPools(
                 self.config, batch.kv_slots, batch.state_slots, head.dtype, head.device
             )
-        angle = batch.positions.float()[:, None] * self.inverse_frequency
-        cos, sin = angle.cos(), angle.sin()  # [T, R/2]
-        x = self.embedding[batch.tokens]
+        cos, sin = self._rotation(batch.positions)
+        x, residual = self.embedding[batch.tokens], None
         for layer in self.layers:
-            x = layer(x, batch, cos, sin, pools)
-        return x
+            x, residual = layer(x, residual, batch, cos, sin, pools)
+        return x if residual is None else x + residual
+
+    def _rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and sines of the rotary angles, [T, R/2] fp32 each; the bits of a row depend on
+        its position only."""
+        angle = positions.float()[:, None] * self.inverse_frequency
+        if angle.device.type != "cpu":
+            return angle.cos(), angle.sin()
+        width = angle.shape[1]
+        return by_tiles(torch.cos, [angle], width), by_tiles(torch.sin, [angle], width)
 
     def readout(self, hidden: torch.Tensor, batch: Batch, legal_mass: bool = False) -> Readout:
         """Logits and probabilities of the labels at the rows of `forward`, [N, H]."""
         rows = torch.arange(len(hidden), device=hidden.device)
         norm = (self.norm, self.config.rms_norm_eps, self.traits.plus_one)
         labels = (batch.label_offsets, batch.label_ids, batch.prior, batch.temperature)
-        logits, probabilities = label_readout(hidden, self.head, rows, *norm, *labels)
+        logits, probabilities, *_ = label_readout(hidden, self.head, rows, *norm, *labels)
         mass = None
         if legal_mass:
             total = log_partition(hidden, self.head, rows, *norm)
+            counts = batch.label_offsets.diff()
+            totals = total.repeat_interleave(counts, output_size=len(logits))
             legal = torch.segment_reduce(
-                (logits - total.repeat_interleave(batch.label_offsets.diff())).exp(),
-                "sum",
-                offsets=batch.label_offsets,
+                (logits - totals).exp(), "sum", offsets=batch.label_offsets
             )
             mass = legal.clamp(max=1.0)  # a share of 1 may round to a little more
         return Readout(logits, probabilities, mass)

@@ -45,7 +45,7 @@ class GatedDeltaNet(nn.Module):
             batch.parent_state,
             batch.state_out,
         )
-        mixed = causal_conv(mixed, self.conv, states.tails, *segments)
+        mixed = causal_conv(mixed, self.conv, states.tails, *segments, batch.seg_parent)
         q, k, v = mixed.split(self.mixed, dim=-1)
         y = gated_delta(
             q.unflatten(-1, (self.key_heads, self.key_dim)),
@@ -57,6 +57,8 @@ class GatedDeltaNet(nn.Module):
             self.dt_bias,
             states.recurrent,
             *segments,
+            batch.seg_wave,
+            batch.waves,
         )
         z = z.unflatten(-1, (self.value_heads, self.value_dim))
         y = gated_rms_norm(y, z, self.norm, self.eps)

@@ -21,8 +21,9 @@ def causal_conv(
     seg_depth: torch.Tensor,
     parent_state: torch.Tensor,
     state_out: torch.Tensor,
+    seg_parent: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See the contract in the package's docstring. Differentiable."""
+    """See the contract in the package's docstring; `seg_parent` isn't needed. Differentiable."""
     channels, taps = weight.shape
     starts, lengths = seg_start.tolist(), seg_length.tolist()
     parents, outs, depths = parent_state.tolist(), state_out.tolist(), seg_depth.tolist()
@@ -40,13 +41,15 @@ def causal_conv(
         parts += [past[s], x[starts[s] : starts[s] + lengths[s]]]
     packed = torch.cat(parts)  # type: ignore[arg-type]  # every entry was filled above
     y = F.silu(_depthwise(packed, weight, channels, taps))
-    if len(order) == 1:
+    if len(order) == 1 and lengths[0] == len(x):
         return y
-    kept, at = [], 0
+    kept, at, row = [], 0, 0
     for s in order:
-        kept.append(y[at : at + lengths[s]])
+        if lengths[s]:
+            kept += [x.new_empty(starts[s] - row, channels), y[at : at + lengths[s]]]
+            row = starts[s] + lengths[s]
         at += lengths[s] + taps - 1
-    return torch.cat(kept)
+    return torch.cat([*kept, x.new_empty(len(x) - row, channels)])
 
 
 def _depthwise(x: torch.Tensor, weight: torch.Tensor, channels: int, taps: int) -> torch.Tensor:

@@ -14,8 +14,9 @@ def causal_conv(
     seg_depth: torch.Tensor,
     parent_state: torch.Tensor,
     state_out: torch.Tensor,
+    seg_parent: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See the contract in the package's docstring."""
+    """See the contract in the package's docstring; `seg_parent` isn't needed."""
     taps = weight.shape[1]
     out = torch.zeros_like(x)
     for s in seg_depth.argsort(stable=True).tolist():

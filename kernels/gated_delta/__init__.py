@@ -14,7 +14,16 @@ Contract of every implementation:
     seg_start, seg_length, seg_depth: [S] int64; segments cover the rows; a parent's depth is
         smaller than its children's. An empty segment passes its parent's state on.
     parent_state: [S] int64, the slot a segment starts from (0: zeros); state_out: [S] int64, the
-        slot its final state is written to, or -1. A slot may be written and read in one call.
+        slot its final state is written to, or -1. A slot may be written and read in one call, by
+        segments of different depths (or by one: it is replaced), and is written once at most.
+    seg_wave: [S] int64, waves: one more than its largest; both optional. Another way to put the
+        segments in order: a segment's wave is larger than that of the segment whose state it
+        starts from, or the same where it lies directly behind that one in the order of segments
+        (parent_state[s] == state_out[s - 1] > 0). Chains then need one wave where depths need one
+        for every link. "cpu", "torch" and "reference" ignore both; "triton" waits for the device
+        to learn the largest depth where they aren't given.
+    Rows and heads may lie apart in memory (slices of a wider product); their last dimension is
+        contiguous.
     Returns [T, value_heads, Dv] in q's dtype. Norms, decays and states are fp32; products may take
         their factors in the dtype of the inputs, accumulating in fp32.
 """
@@ -23,19 +32,25 @@ from __future__ import annotations
 
 import torch
 
-from readoff.kernels.dispatch import Implementation, Op, always, on_cpu
-from readoff.kernels.gated_delta import cpu
+from readoff.kernels import triton_support
+from readoff.kernels.dispatch import Implementation, Op, always, by_name_on_cpu, on_cpu
+from readoff.kernels.gated_delta import cpu, fixed
+from readoff.kernels.gated_delta.checks import check, check_values
 from readoff.kernels.gated_delta.reference import gated_delta as reference
 
 __all__ = ["gated_delta"]
 
-_T = torch.Tensor
-
-gated_delta: Op[[_T, _T, _T, _T, _T, _T, _T, _T, _T, _T, _T, _T, _T], _T] = Op(
+gated_delta: Op[..., torch.Tensor] = Op(
     "gated_delta",
     [
+        triton_support.implementation(
+            "gated_delta.triton", "gated_delta", "chunks of 64: prepare, states, outputs"
+        ),
         Implementation("cpu", cpu.gated_delta, on_cpu("chunks of 64, one triangular solve")),
         Implementation("torch", cpu.gated_delta, always("chunks of 64, one triangular solve")),
+        by_name_on_cpu(fixed.gated_delta, "segment by segment"),
         Implementation("reference", reference, always("fp32, token by token")),
     ],
+    check,
+    check_values,
 )

@@ -18,13 +18,18 @@ may leave its range.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
-CHUNK = 64
+from readoff.kernels.gated_delta.inverse import unit_inverse
+
+CHUNK = 32
+LAST = 48
 WINDOW = 16
 """Chunks prepared at a time: they stay in cache, and long inputs need no more memory."""
 
@@ -39,19 +44,22 @@ class _Chunk:
     last: bool
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """One width of one window: n chunks, H value heads, padded width W. m: the products' dtype."""
+class _Prepared(NamedTuple):
+    """Chunks padded to W tokens. All shapes begin with [n H, ..]: chunks, then their value heads.
 
-    key_query: torch.Tensor  # [k; q] raw: [n, H, 2 W, Dk] m
-    value: torch.Tensor  # [n, H, W, Dv] m
-    attention: torch.Tensor  # tril(q kᵀ e^(G_i-G_j)), scaled: [n, H, W, W] m
-    inverse: torch.Tensor  # (I + A)^-1: [n, H, W, W] fp32, as all below
-    beta: torch.Tensor  # [n, H, W, 1]
-    read_key: torch.Tensor  # e^G / |k|: [n, H, W, 1]
-    read_query: torch.Tensor  # e^G Dk^-0.5 / |q|: [n, H, W, 1]
-    write: torch.Tensor  # e^(G_last-G) / |k|: [n, H, W, 1]
-    decay: torch.Tensor  # e^G_last: [n, H, 1, 1]
+    m: the products' dtype."""
+
+    key: torch.Tensor  # raw: [.., W, Dk] m
+    read: torch.Tensor  # [k e^G / |k|; q e^G Dk^-0.5 / |q|]: [.., 2 W, Dk] m
+    attention: torch.Tensor  # tril(q kᵀ e^(G_i-G_j)), of unit keys and scaled queries: [.., W, W] m
+    value: torch.Tensor  # [.., W, Dv] fp32, as all below
+    inverse: torch.Tensor  # (I + A)⁻¹ β: [.., W, W]
+    write: torch.Tensor  # e^(G_last-G) / |k|: [.., W, 1]
+    decay: torch.Tensor  # e^G_last: [.., 1, 1]
+
+    def split(self, sizes: list[int]) -> Iterator[_Prepared]:
+        """Runs of `sizes` along the first dimension."""
+        return map(_Prepared._make, zip(*(x.split(sizes) for x in self), strict=True))
 
 
 def gated_delta(
@@ -68,6 +76,8 @@ def gated_delta(
     seg_depth: torch.Tensor,
     parent_state: torch.Tensor,
     state_out: torch.Tensor,
+    seg_wave: torch.Tensor | None = None,
+    waves: int | None = None,
 ) -> torch.Tensor:
     """See the contract in the package's docstring. Differentiable."""
     chunks = _chunks(seg_start.tolist(), seg_length.tolist(), seg_depth.tolist())
@@ -75,32 +85,28 @@ def gated_delta(
     empty = _pass_on(seg_length.tolist(), seg_depth.tolist(), parents, outs)
     log_alpha = -a_log.float().exp() * F.softplus(a.float() + dt_bias.float())  # [T, Hv]
     beta = b.float().sigmoid()
-    running: dict[int, torch.Tensor] = {}
+    running: dict[int, tuple[torch.Tensor, int]] = {}  # a step's states, place among them
     outputs: list[torch.Tensor] = []  # [tokens of a step, Hv, Dv]
     rows: list[int] = []
     for first in range(0, len(chunks), WINDOW):
         window = chunks[first : first + WINDOW]
         widths = _widths(window)
-        prepared = {
-            width: _prepare(
-                q, k, v, log_alpha, beta, [c for c in window if widths[c] == width], width
-            )
-            for width in set(widths.values())
-        }
-        taken = dict.fromkeys(prepared, 0)
-        for step in _steps(window, widths):
-            width = widths[step[0]]
-            at = slice(taken[width], taken[width] + len(step))
-            taken[width] = at.stop
+        steps = _steps(window, widths)
+        prepared = {}
+        for width in set(widths.values()):
+            run = [step for step in steps if widths[step[0]] == width]
+            whole = _prepare(q, k, v, log_alpha, beta, [c for step in run for c in step], width)
+            prepared[width] = whole.split([len(step) * v.shape[1] for step in run])
+        for step in steps:
             state = _initial(step, states, parents, running)
             # Nobody continues a leaf: its final state is never computed.
             wanted = any(not c.last or outs[c.segment] >= 0 for c in step)
-            out, state = _advance(prepared[width], at, state, wanted)
+            out, state = _advance(next(prepared[widths[step[0]]]), state, wanted)
             outputs.append(_unpadded(out, step).to(q.dtype))
             rows += [t for c in step for t in range(c.start, c.start + c.length)]
             for i, chunk in enumerate(step if wanted else []):
                 if not chunk.last:
-                    running[chunk.segment] = state[i]
+                    running[chunk.segment] = (state, i)
                     continue
                 running.pop(chunk.segment, None)
                 if outs[chunk.segment] >= 0:
@@ -134,9 +140,11 @@ def _chunks(starts: list[int], lengths: list[int], depths: list[int]) -> list[_C
     """The chunks of all segments in the order in which states allow them to be worked off."""
     chunks = []
     for s, (start, length, depth) in enumerate(zip(starts, lengths, depths, strict=True)):
-        for number, at in enumerate(range(0, length, CHUNK)):
-            n = min(CHUNK, length - at)
-            chunks.append(_Chunk(s, depth, number, start + at, n, at + n == length))
+        full = -(-max(0, length - LAST) // CHUNK)
+        for number in range(full + (length > 0)):
+            at, last = number * CHUNK, number == full
+            n = length - at if last else CHUNK
+            chunks.append(_Chunk(s, depth, number, start + at, n, last))
     return sorted(chunks, key=lambda c: (c.level, c.number, -c.length))
 
 
@@ -178,65 +186,71 @@ def _prepare(
     repeat, dim = v.shape[1] // k.shape[1], q.shape[2]
     product = torch.float32 if q.dtype == torch.float16 else q.dtype
 
-    keys, queries = _chunked(k, rows, repeat, product), _chunked(q, rows, repeat, product)
-    unit_k, unit_q = _inverse_norm(k, rows, repeat), _inverse_norm(q, rows, repeat) * dim**-0.5
+    keys = _heads_first(k, rows, repeat, product)
+    both = torch.cat([keys, _heads_first(q, rows, repeat, product)], dim=1)  # [n Hv, 2 W, Dk]
+    # Casts of their own, here and below: operators on mixed dtypes take several times as long.
+    wide = both.float()
+    norm = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    unit = torch.rsqrt(norm.square() + 1e-6)
+    unit_k, unit_q = unit.split(width, dim=1)
+    unit_q = unit_q * dim**-0.5
     # Padded tokens neither decay nor write.
-    g = rows.of(log_alpha).transpose(1, 2).masked_fill(padding, 0.0)  # [n, Hv, W]
-    strength = rows.of(beta).transpose(1, 2).masked_fill(padding, 0.0)[..., None]
-    total = g.cumsum(-1)
+    g = rows.of(log_alpha).transpose(1, 2).masked_fill(padding, 0.0).flatten(0, 1)  # [n Hv, W]
+    strength = rows.of(beta).transpose(1, 2).masked_fill(padding, 0.0).flatten(0, 1)
+    total = g.cumsum(-1)[..., None]
+    last = total[:, -1:]
     # e^(G_i - G_j) / |k_j|, garbage above the diagonal. An exponential that leaves the range of
     # normal numbers takes 3 to 30 times as long, and e^-80 is nothing beside 1.
-    decay = (total[..., :, None] - total[..., None, :]).clamp(-80.0, 0.0).exp()
-    decay = decay * unit_k.transpose(-1, -2)
-    key_query = torch.cat([keys, queries], dim=-2)
-    key_key, query_key = torch.matmul(key_query, keys.transpose(-1, -2)).split(width, dim=-2)
-    system = key_key * (decay * (strength * unit_k))  # only its strictly lower part is read
-    identity = torch.eye(width, device=q.device).expand_as(system)
-    inverse = torch.linalg.solve_triangular(
-        system.float(), identity, upper=False, unitriangular=True
-    )
-    grown = total.exp()[..., None]
+    decay = (total - total.transpose(1, 2)).clamp(-80.0, 0.0).exp() * unit_k.transpose(1, 2)
+    near = torch.bmm(both, keys.transpose(1, 2)).float().unflatten(1, (2, width))
+    near = near * decay[:, None]
+    attention = (near[:, 1] * unit_q).tril()
+    inverse = unit_inverse(near[:, 0] * (strength[..., None] * unit_k))
+    grown = total.exp()
     return _Prepared(
-        key_query=key_query,
-        value=_chunked(v, rows, 1, product),
-        attention=(query_key * (decay * unit_q)).to(product).tril(),
-        inverse=inverse,
-        beta=strength,
-        read_key=grown * unit_k,
-        read_query=grown * unit_q,
-        write=(total[..., -1:] - total).exp()[..., None] * unit_k,
-        decay=total[..., -1, None, None].exp(),
+        key=keys,
+        read=(wide * torch.cat([grown * unit_k, grown * unit_q], dim=1)).to(product),
+        attention=attention.to(product),
+        value=_heads_first(v, rows, 1, torch.float32),
+        inverse=inverse * strength[:, None, :],
+        write=(last - total).exp() * unit_k,
+        decay=last.exp(),
     )
 
 
 def _advance(
-    p: _Prepared, at: slice, state: torch.Tensor, wanted: bool
+    p: _Prepared, state: torch.Tensor, wanted: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step from `state` [n, Hv, Dk, Dv] fp32: outputs [n, Hv, W, Dv] fp32 and, if `wanted`, the
+    """One step from `state` [n, Hv, Dk, Dv] fp32: outputs [n, Hv, W, Dv] m and, if `wanted`, the
     states after it (else the old ones)."""
-    product, width = p.value.dtype, p.value.shape[-2]
-    key_query = p.key_query[at]
+    product, width, split = p.key.dtype, p.key.shape[1], state.shape[:2]
     # Siblings start from one state: round it once, not once for each of them.
     shared = state.stride(0) == 0
-    read = state[:1].to(product).expand_as(state) if shared else state.to(product)
-    known, carried = torch.matmul(key_query, read).split(width, dim=-2)
-    surprise = p.beta[at] * torch.addcmul(p.value[at].float(), p.read_key[at], known, value=-1.0)
-    values = torch.matmul(p.inverse[at], surprise)
-    attended = torch.matmul(p.attention[at], values.to(product))
-    out = torch.addcmul(attended.float(), p.read_query[at], carried.float())
+    rounded = state[:1].to(product).expand_as(state) if shared else state.to(product)
+    known, carried = torch.bmm(p.read, rounded.flatten(0, 1)).split(width, dim=1)
+    values = torch.bmm(p.inverse, p.value - known.float())
+    out = torch.baddbmm(carried, p.attention, values.to(product)).unflatten(0, split)
     if not wanted:
         return out, state
-    keys = key_query[..., :width, :].transpose(-1, -2)
-    written = torch.matmul(keys, (p.write[at] * values).to(product))
-    return out, torch.addcmul(written.float(), p.decay[at], state)
+    keys, written = p.key.transpose(1, 2), (p.write * values).to(product)
+    after = p.decay * state.flatten(0, 1)
+    if product == torch.float32:
+        after = after.baddbmm_(keys, written)
+    else:
+        after = after.add_(torch.bmm(keys, written).float())
+    return out, after.unflatten(0, split)
 
 
 def _initial(
-    step: list[_Chunk], states: torch.Tensor, parents: list[int], running: dict[int, torch.Tensor]
+    step: list[_Chunk], states: torch.Tensor, parents: list[int], running: dict[int, tuple[torch.Tensor, int]]
 ) -> torch.Tensor:
     """The states [n, Hv, Dk, Dv] that a step starts from; one, expanded, where all are the same."""
     if step[0].number > 0:
-        return torch.stack([running[c.segment] for c in step])
+        held = [running[c.segment] for c in step]
+        before = held[0][0]
+        if all(x is before and i == place for place, (x, i) in enumerate(held)):
+            return before[: len(step)]
+        return torch.stack([x[i] for x, i in held])
     slots = [parents[c.segment] for c in step]
     if len(set(slots)) == 1:
         # A copy: the slot may be read by a gradient after later segments have been written.
@@ -275,15 +289,7 @@ class _Rows:
         return picked.view(*self._shape, *x.shape[1:])
 
 
-def _chunked(x: torch.Tensor, rows: _Rows, repeat: int, dtype: torch.dtype) -> torch.Tensor:
-    """[T, H, D] -> [n, H · repeat, W, D]."""
-    x = rows.of(x).to(dtype).transpose(1, 2)
-    return x.repeat_interleave(repeat, dim=1) if repeat > 1 else x.contiguous()
-
-
-def _inverse_norm(x: torch.Tensor, rows: _Rows, repeat: int) -> torch.Tensor:
-    """1 / sqrt(|x|² + 1e-6) by token and head in fp32: [n, H · repeat, W, 1]."""
-    x = rows.of(x)
-    square = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
-    unit = torch.rsqrt(square + 1e-6).transpose(1, 2)[..., None]
-    return unit.repeat_interleave(repeat, dim=1) if repeat > 1 else unit
+def _heads_first(x: torch.Tensor, rows: _Rows, repeat: int, dtype: torch.dtype) -> torch.Tensor:
+    """[T, H, D] -> [n H repeat, W, D]."""
+    x = rows.of(x).transpose(1, 2).to(dtype).flatten(0, 1).contiguous()
+    return x.repeat_interleave(repeat, dim=0) if repeat > 1 else x

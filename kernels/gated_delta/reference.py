@@ -24,6 +24,8 @@ def gated_delta(
     seg_depth: torch.Tensor,
     parent_state: torch.Tensor,
     state_out: torch.Tensor,
+    seg_wave: torch.Tensor | None = None,
+    waves: int | None = None,
 ) -> torch.Tensor:
     """See the contract in the package's docstring."""
     heads, dim = v.shape[1], q.shape[2]

@@ -6,15 +6,30 @@ the library call otherwise takes a BLAS that isn't tuned for every processor.
 
 from __future__ import annotations
 
+from typing import overload
+
 import torch
 import torch.nn.functional as F
 
+from readoff.kernels.linear.int8 import pack_int8
+from readoff.kernels.linear.quantised import QuantisedWeight, Weight
 
-def pack(weight: torch.Tensor) -> torch.Tensor:
+
+@overload
+def pack(weight: torch.Tensor) -> torch.Tensor: ...
+
+
+@overload
+def pack(weight: QuantisedWeight) -> QuantisedWeight: ...
+
+
+def pack(weight: Weight) -> Weight:
     """The weight [N, K] in oneDNN's blocked layout, or as it is where that isn't possible.
 
     A packed weight has no gradient and holds the same bytes as a plain one.
     """
+    if isinstance(weight, QuantisedWeight):
+        return pack_int8(weight)
     if not packable(weight):
         return weight
     # The stub of this operator says Any; it returns an opaque tensor with is_mkldnn set.
@@ -37,12 +52,13 @@ def packable(weight: torch.Tensor) -> bool:
     return False
 
 
-def linear_packed(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def linear_packed(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None) -> torch.Tensor:
     """oneDNN product with a packed weight."""
     y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return y
 
 
-def linear_plain(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def linear_plain(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None) -> torch.Tensor:
     """The library's product; differentiable, any device."""
+    assert isinstance(weight, torch.Tensor)
     return F.linear(x, weight, bias)

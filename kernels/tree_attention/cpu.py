@@ -54,7 +54,8 @@ def tree_attention(
         zip(q_start.tolist(), q_length.tolist(), kv_start.tolist(), kv_length.tolist(), strict=True)
     ):
         chain = tuple((slot, n) for slot, n in spans[offsets[s] : offsets[s + 1]])
-        families[chain].append(_Run(*run))
+        if run[1]:
+            families[chain].append(_Run(*run))
     out = q.new_empty(q.shape)
     for chain, runs in families.items():
         k, v = _gather(k_pool, chain), _gather(v_pool, chain)

@@ -34,5 +34,5 @@ def tree_attention(
         probabilities = scores.masked_fill(hidden, float("-inf")).softmax(-1)
         outputs.append(torch.einsum("hqk,khd->qhd", probabilities, v))
         rows.append(row)
-    order = torch.cat(rows).argsort()
-    return torch.cat(outputs)[order].to(q.dtype)
+    out = torch.zeros(q.shape, device=q.device)
+    return out.index_copy(0, torch.cat(rows), torch.cat(outputs)).to(q.dtype)

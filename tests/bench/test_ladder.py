@@ -25,7 +25,9 @@ from readoff.engine.card_fields import Temperature
 from readoff.engine.checkpoint import Checkpoint, open_checkpoint
 from readoff.engine.engine import Engine
 from readoff.engine.errors import ReadoffError
-from readoff.engine.prompt import Prompt
+from readoff.engine.prompt import Prompt, Renderer
+from readoff.engine.questions import Question
+from readoff.engine.text import Text
 from tests.bench.asks import ask, workload
 from tests.engine.models_on_disk import save_decider
 
@@ -143,13 +145,21 @@ class Cold(SharedState):
 class Leaking(WarmState):
     """A fault: every question sees the one before it, as a chain instead of a fork."""
 
-    def _rest(self, ask: Ask, prompts: list[Prompt], warm: object) -> list[object]:  # type: ignore[override]
-        parts = super()._rest(ask, prompts, warm)  # type: ignore[arg-type]
-        leaking = [parts[0]]
-        for before, part in pairwise(parts):
-            own = len(before.ids)
-            leaking.append(replace(part, own=own))  # the keys before its own are the other's
-        return leaking  # type: ignore[return-value]
+    def prepare(self, engine: Engine, workload: object) -> None:
+        renderer = Chaining(
+            engine.renderer.tokenizer, engine.renderer.template, engine.card.labels
+        )
+        super().prepare(Engine(engine.backbone, renderer, engine.card), workload)  # type: ignore[arg-type]
+
+
+class Chaining(Renderer):
+    def render(self, state: Text, questions: Mapping[str, Question]) -> list[Prompt]:
+        prompts = super().render(state, questions)
+        chained = prompts[:1]
+        for before, prompt in pairwise(prompts):
+            *shared, leaf = prompt.pieces
+            chained.append(Prompt((*shared, before.pieces[-1], leaf), prompt.labels))
+        return chained
 
 
 class Drifting(SharedState):

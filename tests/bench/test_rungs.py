@@ -16,7 +16,7 @@ from readoff.bench.rungs.greedy_json import GreedyJson
 from readoff.bench.rungs.label_rows import LabelRows
 from readoff.bench.rungs.opponent import Opponent
 from readoff.bench.rungs.shared_state import SharedState
-from readoff.bench.rungs.warm_state import KEPT, WarmState
+from readoff.bench.rungs.warm_state import WarmState
 from readoff.bench.rungs.work import Work, body, bytes_moved, causal_pairs, flops, separate, shared
 from readoff.engine.answers import ChoiceAnswer
 from readoff.engine.checkpoint import open_checkpoint
@@ -92,14 +92,14 @@ def test_the_warm_state_computes_question_tokens_only(engine: Engine) -> None:
     assert warm == pytest.approx(tuple(cold.probabilities.values()), abs=1e-5)
 
 
-def test_warm_states_are_bounded_and_not_mixed_up(engine: Engine) -> None:
+def test_warm_states_are_not_mixed_up(engine: Engine) -> None:
     rung = WarmState()
     rung.prepare(engine, workload())
-    asks = [ask(f"Case {n}.", "due") for n in range(KEPT + 3)]
+    asks = [ask(f"Case {n}.", "due") for n in range(20)]
     runs = [rung.answer(asked) for asked in asks]
-    assert len(rung._warm) == KEPT
-    assert len({run.given["due"].probabilities for run in runs}) > KEPT // 2
-    assert rung.answer(asks[0]).given == runs[0].given
+    assert len({run.given["due"].probabilities for run in runs}) > 10
+    again = rung.answer(asks[0]).given["due"].probabilities
+    assert again == pytest.approx(runs[0].given["due"].probabilities, abs=1e-5)
 
 
 def test_batched_callers_share_the_time(engine: Engine) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from readoff.kernels import pointwise
+from readoff.kernels.dispatch import KernelInputError
 from readoff.kernels.pointwise import reference as naive
 
 from .forests import relative_error
@@ -82,3 +83,126 @@ def test_rotation_keeps_lengths_and_depends_on_distance_only() -> None:
         return float((turned[0] * turned[1]).sum())
 
     assert product(5, 2) == pytest.approx(product(105, 102), abs=1e-4)
+
+
+def test_the_gate_takes_heads_as_they_come() -> None:
+    """Every other D features of a fused projection, without a copy."""
+    x, fused = torch.randn(T, 6, D), torch.randn(T, 6, 2 * D)
+    gate = fused.split(D, dim=-1)[1]
+    found = pointwise.sigmoid_gate(x, gate)
+    wanted = naive.sigmoid_gate(x.flatten(1), gate.flatten(1))
+    assert relative_error(found.flatten(1), wanted) <= 2e-6
+
+
+ROWS, HEADS = torch.zeros(T, H), torch.zeros(T, 6, D)
+DOUBLE, HALVES = torch.zeros(T, H, dtype=torch.float64), torch.zeros(T, H).half()
+TURNED, SHORT = torch.zeros(H, T).t(), torch.zeros(T - 1, H)
+SCALE, LONG = torch.ones(H), torch.ones(H + 1)
+HEAD_SCALE, TURNED_HEADS = torch.ones(D), torch.zeros(T, D, 6).mT
+
+WRONG: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("rms_norm", "x", (HEADS, SCALE, 1e-6, False)),
+    ("rms_norm", "x", (DOUBLE, SCALE, 1e-6, False)),
+    ("rms_norm", "x", (TURNED, SCALE, 1e-6, False)),
+    ("rms_norm", "weight", (ROWS, LONG, 1e-6, False)),
+    ("rms_norm", "weight", (ROWS, SCALE.long(), 1e-6, False)),
+    ("rms_norm", "weight", (ROWS, torch.ones(2 * H)[::2], 1e-6, False)),
+    ("rms_norm", "eps", (ROWS, SCALE, float("nan"), False)),
+    ("add_rms_norm", "residual", (ROWS, SHORT, SCALE, 1e-6, False)),
+    ("add_rms_norm", "residual", (ROWS, HALVES, SCALE, 1e-6, False)),
+    ("add_rms_norm", "residual", (ROWS, TURNED, SCALE, 1e-6, False)),
+    ("add_rms_norm", "weight", (ROWS, ROWS, LONG, 1e-6, False)),
+    ("add_rms_norm", "eps", (ROWS, ROWS, SCALE, -1.0, False)),
+    ("swiglu", "gate_up", (ROWS, H)),
+    ("swiglu", "gate_up", (HEADS, D // 2)),
+    ("swiglu", "gate_up", (torch.zeros(T, 0), 0)),
+    ("gated_rms_norm", "x", (ROWS, ROWS, SCALE, 1e-6)),
+    ("gated_rms_norm", "z", (HEADS, HEADS[:, :5], HEAD_SCALE, 1e-6)),
+    ("gated_rms_norm", "z", (HEADS, TURNED_HEADS, HEAD_SCALE, 1e-6)),
+    ("gated_rms_norm", "weight", (HEADS, HEADS, SCALE, 1e-6)),
+    ("sigmoid_gate", "x", (TURNED, ROWS)),
+    ("sigmoid_gate", "x", (torch.zeros(H), ROWS)),
+    ("sigmoid_gate", "gate", (HEADS, HEADS.flatten(1))),
+    ("sigmoid_gate", "gate", (ROWS, ROWS.to("meta"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "args"), WRONG, ids=[f"{n} {a} {i}" for i, (n, a, _) in enumerate(WRONG)]
+)
+def test_wrong_operands_are_refused(name: str, argument: str, args: tuple[Any, ...]) -> None:
+    op: Callable[..., Any] = getattr(pointwise, name)
+    with pytest.raises(KernelInputError, match=rf"^{argument} is .*must be"):
+        op(*args)
+
+
+def written() -> dict[str, Any]:
+    """Valid arguments of norm_rope_write."""
+    pool = torch.zeros(9, 2, D)
+    return {
+        "q": torch.zeros(2, 4, D),
+        "k": torch.zeros(5, 2, D),
+        "v": torch.zeros(5, 2, D),
+        "q_weight": torch.ones(D),
+        "k_weight": None,
+        "eps": 1e-6,
+        "plus_one": True,
+        "cos": torch.ones(5, D // 4),
+        "sin": torch.zeros(5, D // 4),
+        "q_rows": torch.tensor([4, 0]),
+        "k_pool": pool,
+        "v_pool": pool.clone(),
+        "slots": torch.tensor([8, 0, 1, 5, 3]),
+    }
+
+
+WRONG_WRITES: list[tuple[str, dict[str, Any]]] = [
+    ("q", {"q": torch.zeros(2, 4 * D)}),
+    ("q", {"q_rows": None}),
+    ("k", {"k": torch.zeros(5, 2, D + 1)}),
+    ("k", {"k": torch.zeros(5, 2, D).half()}),
+    ("v", {"v": torch.zeros(4, 2, D)}),
+    ("q_weight", {"q_weight": torch.ones(D + 1)}),
+    ("k_weight", {"k_weight": torch.ones(1, D)}),
+    ("eps", {"eps": float("inf")}),
+    ("cos", {"cos": torch.ones(5, D)}),
+    ("cos", {"cos": torch.ones(5, D // 4).half()}),
+    ("cos", {"cos": torch.ones(())}),
+    ("sin", {"sin": torch.ones(5, D // 2)}),
+    ("q_rows", {"q_rows": torch.tensor([4, 0], dtype=torch.int32)}),
+    ("q_rows", {"q_rows": torch.tensor([4, 0, 1])}),
+    ("k_pool", {"k_pool": torch.zeros(9, 3, D)}),
+    ("k_pool", {"k_pool": torch.zeros(9, 2, D, dtype=torch.long)}),
+    ("v_pool", {"v_pool": torch.zeros(8, 2, D)}),
+    ("v_pool", {"v_pool": torch.zeros(9, 2, 2 * D)[..., :D]}),
+    ("slots", {"slots": torch.arange(4)}),
+    ("slots", {"slots": torch.arange(10)[::2]}),
+]
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"), WRONG_WRITES, ids=[f"{a} {i}" for i, (a, _) in enumerate(WRONG_WRITES)]
+)
+def test_wrong_writes_are_refused(argument: str, wrong: dict[str, Any]) -> None:
+    pointwise.norm_rope_write(*written().values())
+    with pytest.raises(KernelInputError, match=rf"^{argument} is .*must be"):
+        pointwise.norm_rope_write(*{**written(), **wrong}.values())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"q_rows": torch.tensor([0, 5])}, "^q_rows goes from 0 to 5; the rows of k are 0 to 4"),
+        ({"slots": torch.tensor([0, 1, 2, 3, 9])}, "^slots goes from 0 to 9; .* are 0 to 8"),
+        ({"slots": torch.tensor([0, 1, 2, 3, -2])}, "^slots goes from -2 to 3"),
+        ({"slots": torch.tensor([0, 1, 2, 3, 3])}, "^slots names a slot twice"),
+    ],
+    ids=str,
+)
+def test_wrong_rows_and_slots_are_refused_under_the_switch(
+    wrong: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("READOFF_CHECK", "1")
+    pointwise.norm_rope_write(*written().values())
+    with pytest.raises(KernelInputError, match=words):
+        pointwise.norm_rope_write(*{**written(), **wrong}.values())

@@ -1,0 +1,199 @@
+"""`Calls`: the ways of asking an engine, one caller or many, blocking or not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypedDict, Unpack
+
+from readoff.engine.answers import Decision, Usage
+from readoff.engine.asking import Asking, Questions
+from readoff.engine.card_fields import Debias
+from readoff.engine.errors import ReadoffError
+from readoff.engine.escalation import Escalate
+from readoff.engine.gate import Gate
+from readoff.engine.job import Job
+from readoff.engine.policy import Policy
+from readoff.engine.scheduler import late
+from readoff.engine.text import Text
+from readoff.engine.worker import Worker
+
+Request = tuple[Text, Questions]
+
+
+class Queued(TypedDict, total=False):
+    """How a request waits and what it reads: see `Calls.decide`."""
+
+    legal_mass: bool
+    priority: int
+    deadline_ms: float | None
+
+
+class How(Queued, total=False):
+    """Every option of a call: see `Calls.decide`."""
+
+    debias: Debias | None
+    gate: Gate | float | None
+    escalate: Escalate | None
+
+
+class Calls:
+    """What `Engine` is asked with; it says what answers."""
+
+    _asking: Asking
+    _worker: Worker
+    _policy: Policy
+
+    def decide(
+        self,
+        state: Text,
+        questions: Questions,
+        *,
+        legal_mass: bool = False,
+        priority: int = 0,
+        deadline_ms: float | None = None,
+        debias: Debias | None = None,
+        gate: Gate | float | None = None,
+        escalate: Escalate | None = None,
+    ) -> Decision:
+        """Answer `questions` about `state`, all in one forward pass.
+
+        Args:
+            state: text, or a JSON object or array.
+            questions: `Choice`, `Score` or `Noul` by an id of your own; the model never sees ids.
+            legal_mass: also measure how much probability the full vocabulary puts on the legal
+                labels (reads the whole output matrix).
+            priority: higher ones go first.
+            deadline_ms: give up after so many milliseconds from now.
+            debias: "prior" (what the model answers about nothing is subtracted), "rotate" (several
+                orders of a Choice's options, averaged) or "both"; by default what the card says.
+            gate: a `Gate` or a threshold; by default the card's. `Decision.verdicts` says which
+                answers it accepts.
+            escalate: called with the state and a question where the gate doesn't accept; its answer
+                takes the place of the model's. See `readoff.engine.escalation`.
+
+        Raises:
+            QuestionError: the state or a question isn't legal.
+            ContextError: a prompt is longer than the model's context.
+            NumericsError: the model gave numbers that aren't finite.
+            OverloadedError: too many requests are waiting.
+            DeadlineError: the deadline passed.
+            BudgetError: the prompt needs more memory than `cache_bytes` allows, or than there is.
+            ClosedError: the engine was closed.
+            StepError: the pass failed; its `__cause__` says why.
+        """
+        how = How(
+            legal_mass=legal_mass,
+            priority=priority,
+            deadline_ms=deadline_ms,
+            debias=debias,
+            gate=gate,
+            escalate=escalate,
+        )
+        return self._decide([(state, questions)], False, **how)[0]
+
+    def decide_many(self, requests: Sequence[Request], **how: Unpack[How]) -> list[Decision]:
+        """`decide` for many states, packed into few passes; beginnings they share run once.
+
+        Takes the options of `decide`. Waits for room in the queue instead of raising
+        OverloadedError. Nothing is computed unless every request is legal. Raises what `decide`
+        does, of the first request that has an error.
+        """
+        return self._decide(requests, True, **how)
+
+    def submit(
+        self, state: Text, questions: Questions, **queued: Unpack[Queued]
+    ) -> Future[Decision]:
+        """`decide` without waiting. Cancelling the future takes the request out of the queue.
+
+        Takes `legal_mass`, `priority` and `deadline_ms`; the card's gate is applied. Raises at once
+        what is wrong with the request, and OverloadedError; the rest comes from the future.
+        """
+        job = self._asking.job(state, questions, gate=self._policy.gate, **queued)
+        self._worker.scheduler.submit(job)
+        return job.ticket
+
+    async def adecide(self, state: Text, questions: Questions, **how: Unpack[How]) -> Decision:
+        """`decide` for asyncio, with the same options; cancelling the task takes the request out
+        of the queue, unless it is debiased or escalated, which then go on unheard."""
+        start = time.perf_counter()
+        asked = how.get("debias"), how.get("gate"), how.get("escalate")
+        if not self._policy.plain(*asked):
+            return await asyncio.to_thread(self.decide, state, questions, **how)
+        # Text to tokens can take long: the event loop doesn't wait for it.
+        make = partial(self._asking.job, start=start)
+        job = await asyncio.to_thread(make, state, questions, **_queued(how))
+        self._worker.scheduler.submit(job)
+        try:
+            async with asyncio.timeout(job.left()):
+                decision: Decision = await asyncio.wrap_future(job.ticket)
+        except TimeoutError as error:
+            job.ticket.cancel()
+            raise late() from error
+        return decision
+
+    def prefill(self, state: Text) -> Usage:
+        """Compute `state`, so that questions about it find it warm. Errors as for `decide`."""
+        if self._worker.cache is None:
+            raise ReadoffError("cache_bytes=0 keeps nothing: there is nothing to warm.")
+        job = self._asking.warming(state)
+        self._worker.scheduler.submit(job)
+        usage: Usage = _wait(job)
+        return usage
+
+    def _decide(
+        self, requests: Sequence[Request], patient: bool, **how: Unpack[How]
+    ) -> list[Decision]:
+        ask = partial(self._ask, patient=patient, **_queued(how))
+        return self._policy.decide(
+            ask,
+            requests,
+            debias=how.get("debias"),
+            gate=how.get("gate"),
+            escalate=how.get("escalate"),
+        )
+
+    def _ask(
+        self, requests: Sequence[Request], *, patient: bool, **queued: Unpack[Queued]
+    ) -> list[Decision]:
+        """All of `requests` at once; `patient`: wait for room in the queue."""
+        start = time.perf_counter()
+        many = len(requests) > 1
+        jobs = [
+            self._asking.job(
+                *request, where=f"Request {number}" if many else "", start=start, **queued
+            )
+            for number, request in enumerate(requests)
+        ]
+        try:
+            if patient or many:
+                self._worker.scheduler.submit_many(jobs)
+            else:
+                self._worker.scheduler.submit(jobs[0])
+            return [_wait(job) for job in jobs]
+        finally:
+            for job in jobs:
+                job.ticket.cancel()
+
+
+def _queued(how: How) -> Queued:
+    return Queued(
+        legal_mass=how.get("legal_mass", False),
+        priority=how.get("priority", 0),
+        deadline_ms=how.get("deadline_ms"),
+    )
+
+
+def _wait(job: Job) -> Any:
+    """The job's result; an interrupted or late caller takes it out of the queue."""
+    try:
+        return job.ticket.result(job.left())
+    except TimeoutError:
+        if job.ticket.done():
+            raise  # the deadline's own error, from the result
+        raise late() from None
+    finally:
+        job.ticket.cancel()
