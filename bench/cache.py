@@ -145,9 +145,7 @@ class Bench:
         lines = [self.line(STATE, QUESTION) for _ in range(8)]
         for line in lines:
             _ask(worker, line)
-        asked = [
-            Line(lines[n % 8].pieces, self.ids(QUESTION), *_readout()) for n in range(PENDING)
-        ]
+        asked = [Line(lines[n % 8].pieces, self.ids(QUESTION), *_readout()) for n in range(PENDING)]
         worker.passes._run = _no_forward
         took = []
         for _ in range(20):

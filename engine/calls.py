@@ -12,8 +12,9 @@ from typing import Any, TypedDict, Unpack
 from readoff.engine.answers import Decision, Usage
 from readoff.engine.asking import Asking, Questions
 from readoff.engine.card_fields import Debias
+from readoff.engine.debias import ROTATIONS
 from readoff.engine.errors import ReadoffError
-from readoff.engine.escalation import Escalate
+from readoff.engine.escalation import LIMIT, TIMEOUT, Escalate
 from readoff.engine.gate import Gate
 from readoff.engine.job import Job
 from readoff.engine.policy import Policy
@@ -36,8 +37,11 @@ class How(Queued, total=False):
     """Every option of a call: see `Calls.decide`."""
 
     debias: Debias | None
+    rotations: int
     gate: Gate | float | None
     escalate: Escalate | None
+    escalate_limit: int
+    escalate_timeout: float
 
 
 class Calls:
@@ -56,8 +60,11 @@ class Calls:
         priority: int = 0,
         deadline_ms: float | None = None,
         debias: Debias | None = None,
+        rotations: int = ROTATIONS,
         gate: Gate | float | None = None,
         escalate: Escalate | None = None,
+        escalate_limit: int = LIMIT,
+        escalate_timeout: float = TIMEOUT,
     ) -> Decision:
         """Answer `questions` about `state`, all in one forward pass.
 
@@ -69,11 +76,16 @@ class Calls:
             priority: higher ones go first.
             deadline_ms: give up after so many milliseconds from now.
             debias: "prior" (what the model answers about nothing is subtracted), "rotate" (several
-                orders of a Choice's options, averaged) or "both"; by default what the card says.
+                orders of a Choice's options, averaged), "both" or "none"; by default what the card
+                says. See `readoff.engine.debias`.
+            rotations: how many orders, at most.
             gate: a `Gate` or a threshold; by default the card's. `Decision.verdicts` says which
                 answers it accepts.
             escalate: called with the state and a question where the gate doesn't accept; its answer
-                takes the place of the model's. See `readoff.engine.escalation`.
+                takes the place of the model's. See `readoff.engine.escalation`, and
+                `ChatEscalation` for chat endpoints.
+            escalate_limit, escalate_timeout: questions asked at once, and seconds until one is
+                given up; the model's answer is then returned, marked.
 
         Raises:
             QuestionError: the state or a question isn't legal.
@@ -90,8 +102,11 @@ class Calls:
             priority=priority,
             deadline_ms=deadline_ms,
             debias=debias,
+            rotations=rotations,
             gate=gate,
             escalate=escalate,
+            escalate_limit=escalate_limit,
+            escalate_timeout=escalate_timeout,
         )
         return self._decide([(state, questions)], False, **how)[0]
 
@@ -110,8 +125,14 @@ class Calls:
         """`decide` without waiting. Cancelling the future takes the request out of the queue.
 
         Takes `legal_mass`, `priority` and `deadline_ms`; the card's gate is applied. Raises at once
-        what is wrong with the request, and OverloadedError; the rest comes from the future.
+        what is wrong with the request, and OverloadedError; the rest comes from the future. A card
+        that debiases needs several requests for one, which this can't make.
         """
+        if self._policy.card.debias != "none":
+            raise ReadoffError(
+                f'The card debiases ("{self._policy.card.debias}"), and submit can\'t. Use decide '
+                "or adecide."
+            )
         job = self._asking.job(state, questions, gate=self._policy.gate, **queued)
         self._worker.scheduler.submit(job)
         return job.ticket
@@ -152,8 +173,11 @@ class Calls:
             ask,
             requests,
             debias=how.get("debias"),
+            rotations=how.get("rotations", ROTATIONS),
             gate=how.get("gate"),
             escalate=how.get("escalate"),
+            limit=how.get("escalate_limit", LIMIT),
+            timeout=how.get("escalate_timeout", TIMEOUT),
         )
 
     def _ask(

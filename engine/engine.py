@@ -112,8 +112,8 @@ class Engine(Calls):
                 setting alone. The setting is the process's: threads of yours that use torch for
                 the first time during a pass start with it.
             head: for GGUF files with two output matrices: "auto", "tie" or "untie".
-            quantize: "int8" or "fp8" keeps and multiplies most linear layers in 8 bits: faster where
-                the device has such products, and less exact (docs/numerics.md).
+            quantize: "int8" or "fp8" keeps most linear layers in 8 bits and multiplies them so:
+                faster where the device has such products, and less exact (docs/numerics.md).
             progress: show a bar for downloads; None shows it on a terminal.
             cache_bytes, max_queue, max_wait_ms, step_tokens, snapshot_every, deterministic: see
                 `Serving`.

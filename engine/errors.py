@@ -88,3 +88,8 @@ class StepError(ReadoffError):
 
 class PrefixFileError(ReadoffError):
     """A file of saved prefixes is damaged, or was made by another model or template."""
+
+
+class EscalationError(ReadoffError):
+    """The endpoint that uncertain answers are escalated to can't be reached, refuses, or gives no
+    legal answer."""

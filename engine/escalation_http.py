@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from readoff.engine.answers import Answer, stated_answer
-from readoff.engine.errors import NumericsError, ReadoffError
+from readoff.engine.errors import EscalationError, NumericsError, ReadoffError
 from readoff.engine.questions import Choice, Question, Score
 from readoff.engine.text import Text, render_entry, render_text
 from readoff.engine.wire import loads
@@ -26,10 +26,6 @@ MAX_BODY = 2**20
 NO_THINKING: Mapping[str, object] = {"chat_template_kwargs": {"enable_thinking": False}}
 """How vLLM, SGLang and llama.cpp are told to leave thinking out. Others take other words, for
 example {"reasoning_effort": "none"}, or nothing at all."""
-
-
-class EscalationError(ReadoffError):
-    """The endpoint can't be reached, refuses, or gives no legal answer."""
 
 
 class ChatEscalation:

@@ -98,7 +98,8 @@ KEPT: dict[Kind, tuple[str, ...]] = {"int8": ("down",), "fp8": ()}
 
 The inputs of an MLP's last product have outliers, which leave the rest of a row few of int8's
 steps. Measured on the demonstration model, 60 labelled decisions of six data sets, against bf16
-(fp32 is 0.005 away from it in the mean |Δp|):
+(fp32 is 0.005 away from it in the mean |Δp|). The choice was made on these 60, so they flatter it:
+120 decisions of two other data sets kept 95.0 % of their answers (90 % and 100 %).
 
 | int8              | same answer | mean | p99 of abs(Δp) |
 |-------------------|-------------|-------|-------|

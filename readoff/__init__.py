@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ContextError,
         DeadlineError,
         DownloadError,
+        EscalationError,
         NumericsError,
         OverloadedError,
         PrefixFileError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         StepError,
         TemplateError,
     )
+    from readoff.engine.escalation_http import ChatEscalation
     from readoff.engine.gate import Gate
     from readoff.engine.questions import Choice, Noul, Score
     from readoff.engine.serving import Serving
@@ -50,6 +52,7 @@ __all__ = [
     "BudgetError",
     "Card",
     "CardError",
+    "ChatEscalation",
     "CheckpointError",
     "Choice",
     "ChoiceAnswer",
@@ -59,6 +62,7 @@ __all__ = [
     "Decision",
     "DownloadError",
     "Engine",
+    "EscalationError",
     "Gate",
     "Noul",
     "NoulAnswer",
@@ -81,6 +85,7 @@ __all__ = [
 
 _HOMES = {
     "Card": "card",
+    "ChatEscalation": "escalation_http",
     "Choice": "questions",
     "ChoiceAnswer": "answers",
     "Decision": "answers",

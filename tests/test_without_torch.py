@@ -25,8 +25,8 @@ SCRIPT = """
 import importlib
 
 TEXT_SIDE = (
-    "answers calibration card card_fields chat errors labels prompt published questions template "
-    "text tokenizer wire"
+    "answers calibration card card_fields chat debias errors escalation escalation_http "
+    "gate labels policy prompt published questions template text tokenizer wire"
 )
 for module in TEXT_SIDE.split():
     importlib.import_module("readoff.engine." + module)

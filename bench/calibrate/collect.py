@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -32,7 +32,9 @@ BATCH = 16
 class Decider(Protocol):
     """What is needed of an engine: decisions with raw logits, no debiasing."""
 
-    def decide_many(self, requests: Sequence[tuple[Text, Questions]]) -> list[Decision]:
+    def decide_many(
+        self, requests: Sequence[tuple[Text, Questions]], *, debias: Literal["none"]
+    ) -> list[Decision]:
         """As `Engine.decide_many`."""
 
 
@@ -62,7 +64,7 @@ def collect(
     decisions: list[Decision] = []
     tell(0, len(todo))
     for start in range(0, len(todo), BATCH):
-        decisions += engine.decide_many(todo[start : start + BATCH])
+        decisions += engine.decide_many(todo[start : start + BATCH], debias="none")
         tell(len(decisions), len(todo))
     priors = {k: d["q"].logits for k, d in zip(free, decisions, strict=False)}
     found = decisions[len(free) :]

@@ -27,7 +27,7 @@ import typer
 
 from readoff.bench.forward import chains
 from readoff.bench.quality.jsonl import read_jsonl
-from readoff.bench.records import Ask, Workload
+from readoff.bench.records import Workload
 from readoff.bench.seeded import QWEN35_08B, SeededCheckpoint
 from readoff.bench.timing import alternate, ratio, timed
 from readoff.bench.workloads.plan import workloads
@@ -208,11 +208,13 @@ def asked(
     tokenizer = load_renderer(checkpoint, find_card(checkpoint)).tokenizer
     made = workloads(tokenizer, quick=not full)
     made += [Workload(path.stem, "quality", "en", list(read_jsonl(path))) for path in data]
-    return [Workload(w.name, w.kind, w.language, _first(w.asks, limit), w.axes) for w in made]
-
-
-def _first(asks: Sequence[Ask], limit: int | None) -> Sequence[Ask]:
-    return asks if limit is None else asks[:limit]
+    kept: list[Workload] = []
+    for one in made:
+        asks = list(one.asks[:limit])
+        # Workloads that differ in the order of rendering only would count their answers twice.
+        if all(asks != other.asks for other in kept):
+            kept.append(Workload(one.name, one.kind, one.language, asks, one.axes))
+    return kept
 
 
 def main(

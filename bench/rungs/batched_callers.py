@@ -36,7 +36,9 @@ class BatchedCallers(Rung):
     def answers(self, asks: Sequence[Ask]) -> list[Run]:
         """One call for all of `asks`."""
         start = time.perf_counter()
-        decisions = self.engine.decide_many([(ask.state, ask.questions) for ask in asks])
+        decisions = self.engine.decide_many(
+            [(ask.state, ask.questions) for ask in asks], debias="none"
+        )
         each = (time.perf_counter() - start) / len(asks)
         runs = []
         prompts = []

@@ -20,7 +20,7 @@ class LabelRows(Rung):
         """One pass a question."""
         start = time.perf_counter()
         answers = {
-            name: self.engine.decide(ask.state, {name: question})[name]
+            name: self.engine.decide(ask.state, {name: question}, debias="none")[name]
             for name, question in ask.questions.items()
         }
         seconds = time.perf_counter() - start

@@ -19,7 +19,7 @@ class SharedState(Rung):
     def answer(self, ask: Ask) -> Run:
         """One pass."""
         start = time.perf_counter()
-        decision = self.engine.decide(ask.state, ask.questions)
+        decision = self.engine.decide(ask.state, ask.questions, debias="none")
         seconds = time.perf_counter() - start
         given = {name: given_by(ask.questions[name], answer) for name, answer in decision.items()}
         self.work += shared(self.engine.renderer.render(ask.state, ask.questions))

@@ -39,7 +39,7 @@ class WarmState(Rung):
         leaves = sum(len(leaf) for leaf in {prompt.pieces[-1].ids for prompt in prompts})
         for _ in range(2):  # the first time warms what a second one finds
             start = time.perf_counter()
-            decision = self._warm.decide(ask.state, ask.questions)
+            decision = self._warm.decide(ask.state, ask.questions, debias="none")
             seconds = time.perf_counter() - start
             if decision.usage.computed_tokens <= leaves:
                 break

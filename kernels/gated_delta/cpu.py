@@ -29,7 +29,11 @@ import torch.nn.functional as F
 from readoff.kernels.gated_delta.inverse import unit_inverse
 
 CHUNK = 32
+"""Tokens of a chunk: twice as many make products faster but more of their work futile."""
+
 LAST = 48
+"""Tokens that the last chunk of a segment may have: leaves are often a single chunk."""
+
 WINDOW = 16
 """Chunks prepared at a time: they stay in cache, and long inputs need no more memory."""
 
@@ -45,21 +49,17 @@ class _Chunk:
 
 
 class _Prepared(NamedTuple):
-    """Chunks padded to W tokens. All shapes begin with [n H, ..]: chunks, then their value heads.
+    """What one step needs but the states. All shapes begin with [n H, ..]: the n chunks of the step,
+    padded to W tokens, with their H value heads side by side. m: the products' dtype."""
 
-    m: the products' dtype."""
-
+    value: torch.Tensor  # [.., W, Dv] m
     key: torch.Tensor  # raw: [.., W, Dk] m
-    read: torch.Tensor  # [k e^G / |k|; q e^G Dk^-0.5 / |q|]: [.., 2 W, Dk] m
+    read_key: torch.Tensor  # k e^G / |k|: [.., W, Dk] m
+    read_query: torch.Tensor  # q e^G Dk^-0.5 / |q|: [.., W, Dk] m
     attention: torch.Tensor  # tril(q kᵀ e^(G_i-G_j)), of unit keys and scaled queries: [.., W, W] m
-    value: torch.Tensor  # [.., W, Dv] fp32, as all below
-    inverse: torch.Tensor  # (I + A)⁻¹ β: [.., W, W]
+    inverse: torch.Tensor  # (I + A)⁻¹ β: [.., W, W] fp32, as all below
     write: torch.Tensor  # e^(G_last-G) / |k|: [.., W, 1]
     decay: torch.Tensor  # e^G_last: [.., 1, 1]
-
-    def split(self, sizes: list[int]) -> Iterator[_Prepared]:
-        """Runs of `sizes` along the first dimension."""
-        return map(_Prepared._make, zip(*(x.split(sizes) for x in self), strict=True))
 
 
 def gated_delta(
@@ -94,9 +94,8 @@ def gated_delta(
         steps = _steps(window, widths)
         prepared = {}
         for width in set(widths.values()):
-            run = [step for step in steps if widths[step[0]] == width]
-            whole = _prepare(q, k, v, log_alpha, beta, [c for step in run for c in step], width)
-            prepared[width] = whole.split([len(step) * v.shape[1] for step in run])
+            same = [step for step in steps if widths[step[0]] == width]
+            prepared[width] = _prepare(q, k, v, log_alpha, beta, same, width)
         for step in steps:
             state = _initial(step, states, parents, running)
             # Nobody continues a leaf: its final state is never computed.
@@ -117,8 +116,9 @@ def gated_delta(
     if not outputs:
         return torch.empty(v.shape, dtype=q.dtype, device=q.device)
     out = torch.cat(outputs)
-    order = torch.tensor(rows, device=q.device).argsort()
-    return out if rows == list(range(len(rows))) else out[order]
+    if rows == list(range(len(rows))):
+        return out
+    return out[torch.tensor(rows, device=q.device).argsort()]
 
 
 def _pass_on(
@@ -176,24 +176,21 @@ def _prepare(
     v: torch.Tensor,
     log_alpha: torch.Tensor,
     beta: torch.Tensor,
-    chunks: list[_Chunk],
+    steps: list[list[_Chunk]],
     width: int,
-) -> _Prepared:
-    """Everything of some chunks of one width that needs no state."""
+) -> Iterator[_Prepared]:
+    """Everything of some steps of one width that needs no state: computed at once, told by step."""
+    chunks = [c for step in steps for c in step]
     length = torch.tensor([c.length for c in chunks])[:, None]
     padding = (torch.arange(width) >= length)[:, None].to(q.device)  # [n, 1, W]
     rows = _Rows(chunks, width)
     repeat, dim = v.shape[1] // k.shape[1], q.shape[2]
     product = torch.float32 if q.dtype == torch.float16 else q.dtype
 
-    keys = _heads_first(k, rows, repeat, product)
-    both = torch.cat([keys, _heads_first(q, rows, repeat, product)], dim=1)  # [n Hv, 2 W, Dk]
     # Casts of their own, here and below: operators on mixed dtypes take several times as long.
-    wide = both.float()
-    norm = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    unit = torch.rsqrt(norm.square() + 1e-6)
-    unit_k, unit_q = unit.split(width, dim=1)
-    unit_q = unit_q * dim**-0.5
+    keys, queries = _heads_first(k, rows, repeat, product), _heads_first(q, rows, repeat, product)
+    wide_k, wide_q = keys.float(), queries.float()
+    unit_k, unit_q = _inverse_norm(wide_k), _inverse_norm(wide_q) * dim**-0.5
     # Padded tokens neither decay nor write.
     g = rows.of(log_alpha).transpose(1, 2).masked_fill(padding, 0.0).flatten(0, 1)  # [n Hv, W]
     strength = rows.of(beta).transpose(1, 2).masked_fill(padding, 0.0).flatten(0, 1)
@@ -201,21 +198,24 @@ def _prepare(
     last = total[:, -1:]
     # e^(G_i - G_j) / |k_j|, garbage above the diagonal. An exponential that leaves the range of
     # normal numbers takes 3 to 30 times as long, and e^-80 is nothing beside 1.
-    decay = (total - total.transpose(1, 2)).clamp(-80.0, 0.0).exp() * unit_k.transpose(1, 2)
-    near = torch.bmm(both, keys.transpose(1, 2)).float().unflatten(1, (2, width))
-    near = near * decay[:, None]
-    attention = (near[:, 1] * unit_q).tril()
-    inverse = unit_inverse(near[:, 0] * (strength[..., None] * unit_k))
+    decay = (total - total.transpose(1, 2)).clamp_(-80.0, 0.0).exp_() * unit_k.transpose(1, 2)
+    system = torch.bmm(keys, keys.transpose(1, 2)).float().mul_(decay).mul_(strength[..., None] * unit_k)
+    attention = torch.bmm(queries, keys.transpose(1, 2)).float().mul_(decay).mul_(unit_q)
     grown = total.exp()
-    return _Prepared(
-        key=keys,
-        read=(wide * torch.cat([grown * unit_k, grown * unit_q], dim=1)).to(product),
-        attention=attention.to(product),
-        value=_heads_first(v, rows, 1, torch.float32),
-        inverse=inverse * strength[:, None, :],
-        write=(last - total).exp() * unit_k,
-        decay=last.exp(),
+    heads_first = (
+        keys,
+        (wide_k * (grown * unit_k)).to(product),
+        (wide_q * (grown * unit_q)).to(product),
+        attention.tril_().to(product),
+        unit_inverse(system) * strength[:, None, :],
+        (last - total).exp() * unit_k,
+        last.exp(),
     )
+    lengths = [len(step) for step in steps]
+    values = rows.of(v).transpose(1, 2).to(product).split(lengths)  # copied only by the products
+    lengths = [n * v.shape[1] for n in lengths]
+    for value, *rest in zip(values, *(x.split(lengths) for x in heads_first), strict=True):
+        yield _Prepared(value.flatten(0, 1), *rest)
 
 
 def _advance(
@@ -223,22 +223,24 @@ def _advance(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step from `state` [n, Hv, Dk, Dv] fp32: outputs [n, Hv, W, Dv] m and, if `wanted`, the
     states after it (else the old ones)."""
-    product, width, split = p.key.dtype, p.key.shape[1], state.shape[:2]
+    product = p.value.dtype
     # Siblings start from one state: round it once, not once for each of them.
     shared = state.stride(0) == 0
-    rounded = state[:1].to(product).expand_as(state) if shared else state.to(product)
-    known, carried = torch.bmm(p.read, rounded.flatten(0, 1)).split(width, dim=1)
-    values = torch.bmm(p.inverse, p.value - known.float())
-    out = torch.baddbmm(carried, p.attention, values.to(product)).unflatten(0, split)
+    read = state[:1].to(product).expand_as(state) if shared else state.to(product)
+    read = read.flatten(0, 1)
+    surprise = torch.baddbmm(p.value, p.read_key, read, alpha=-1.0)
+    values = torch.bmm(p.inverse, surprise.float())
+    out = torch.bmm(p.read_query, read).baddbmm_(p.attention, values.to(product))
+    out = out.view(len(state), -1, *out.shape[1:])
     if not wanted:
         return out, state
     keys, written = p.key.transpose(1, 2), (p.write * values).to(product)
-    after = p.decay * state.flatten(0, 1)
+    before = state.flatten(0, 1)
     if product == torch.float32:
-        after = after.baddbmm_(keys, written)
+        after = (p.decay * before).baddbmm_(keys, written)
     else:
-        after = after.add_(torch.bmm(keys, written).float())
-    return out, after.unflatten(0, split)
+        after = torch.bmm(keys, written).float().addcmul_(p.decay, before)
+    return out, after.view(state.shape)
 
 
 def _initial(
@@ -253,8 +255,10 @@ def _initial(
         return torch.stack([x[i] for x, i in held])
     slots = [parents[c.segment] for c in step]
     if len(set(slots)) == 1:
-        # A copy: the slot may be read by a gradient after later segments have been written.
-        return states[slots[0] : slots[0] + 1].clone().expand(len(slots), *states.shape[1:])
+        state = states[slots[0] : slots[0] + 1]
+        if torch.is_grad_enabled():  # it reads the slot after later segments have been written
+            state = state.clone()
+        return state.expand(len(slots), *states.shape[1:])
     return states.index_select(0, torch.tensor(slots, device=states.device))
 
 
@@ -293,3 +297,8 @@ def _heads_first(x: torch.Tensor, rows: _Rows, repeat: int, dtype: torch.dtype) 
     """[T, H, D] -> [n H repeat, W, D]."""
     x = rows.of(x).transpose(1, 2).to(dtype).flatten(0, 1).contiguous()
     return x.repeat_interleave(repeat, dim=0) if repeat > 1 else x
+
+
+def _inverse_norm(x: torch.Tensor) -> torch.Tensor:
+    """1 / sqrt(|x|² + 1e-6) over the last dimension, which becomes 1."""
+    return torch.rsqrt(torch.linalg.vector_norm(x, dim=-1, keepdim=True).square() + 1e-6)

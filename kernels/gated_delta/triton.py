@@ -58,10 +58,10 @@ def _plan(
     """`heads`: of keys, of values; `dims`: of keys, of values; `strides`: of q, k, v, a and b.
 
     A program of the second pass holds 32 columns of a state (with more, registers spill), one of
-    the third 64 columns of the output (fp32: 16, for the same reason). In fp32, and in fp16, whose factors are widened, an element
-    takes twice the bytes and up to three instructions: smaller tiles, more warps, no prefetch.
-    Products of fp32 are made of three TF32 products, right to about 2^-21: as scalar instructions
-    they spill on every target.
+    the third 64 columns of the output (fp32: 16, for the same reason). In fp32, and in fp16, whose
+    factors are widened, an element takes twice the bytes and up to three instructions: smaller
+    tiles, more warps, no prefetch. Products of fp32 are made of three TF32 products, right to about
+    2^-21: as scalar instructions they spill on every target.
     """
     narrow = dtype == torch.bfloat16
     exact = "tf32x3"

@@ -163,8 +163,8 @@ def _blocks(questions: int, element_size: int) -> tuple[int, int]:
     """(questions, hidden) of a tile of the product.
 
     128 bytes of each row at a time; as many questions as there are, up to 64, in fp32, which the
-    matrix units don't take, 16 (32 spill). Three stages of the largest tile fit the 99 KiB of sm_86, 89
-    and 120.
+    matrix units don't take, 16 (32 spill). The stages of the largest tile fit the 99 KiB of sm_86,
+    89 and 120.
     """
     most = 64 if element_size < 4 else 16
     return min(most, max(16, triton.next_power_of_2(questions))), 128 // element_size

@@ -136,6 +136,7 @@ def _engine(chosen: Chosen) -> Engine:
         device=chosen.device,
         dtype=chosen.dtype,
         threads=chosen.threads,
+        cache_bytes=0,  # rungs start cold; the one that doesn't has a cache of its own
     )
 
 

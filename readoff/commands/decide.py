@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,16 @@ import typer
 from readoff.commands import options
 from readoff.commands.output import print_json
 from readoff.engine import wire
+from readoff.engine.escalation_http import ChatEscalation
+
+
+class Debias(StrEnum):
+    """The ways of debiasing without labels."""
+
+    NONE = "none"
+    PRIOR = "prior"
+    ROTATE = "rotate"
+    BOTH = "both"
 
 
 def decide(
@@ -28,9 +40,38 @@ def decide(
     device: options.Device = "auto",
     dtype: options.DtypeOption = options.Dtype.AUTO,
     threads: options.Threads = None,
+    quantize: options.Quantize = None,
+    deterministic: options.Deterministic = False,
     legal_mass: Annotated[
         bool, typer.Option("--legal-mass", help="Add x_legal_mass to every answer.")
     ] = False,
+    debias: Annotated[
+        Debias | None,
+        typer.Option("--debias", help="Without labels; by default what the decision card says."),
+    ] = None,
+    gate: Annotated[
+        float | None,
+        typer.Option(
+            "--gate",
+            metavar="P",
+            min=0.0,
+            max=1.0,
+            help="Accept answers whose largest probability is at least P (x_accept); by default "
+            "the card's gate.",
+        ),
+    ] = None,
+    escalate_url: Annotated[
+        str | None,
+        typer.Option(
+            "--escalate-url",
+            metavar="URL",
+            help="Ask this chat endpoint what the gate doesn't accept. A key is taken from "
+            "READOFF_ESCALATION_KEY.",
+        ),
+    ] = None,
+    escalate_model: Annotated[
+        str, typer.Option("--escalate-model", metavar="NAME", help="The model's name there.")
+    ] = "default",
 ) -> None:
     """Answer the questions of one JSON request.
 
@@ -39,6 +80,8 @@ def decide(
         readoff decide --request request.json
 
         cat request.json | readoff decide --model demo --request -
+
+        readoff decide --request request.json --debias prior --gate 0.8
 
     The model is the one named by --model; a model named inside the request is an alias for it.
     """
@@ -51,8 +94,21 @@ def decide(
         device=device,
         dtype=dtype,
         threads=threads,
+        quantize=quantize,
+        deterministic=deterministic,
     )
-    decision = engine.decide(parsed.state, parsed.questions, legal_mass=legal_mass)
+    escalate = None
+    if escalate_url is not None:
+        key = os.environ.get("READOFF_ESCALATION_KEY")
+        escalate = ChatEscalation(escalate_url, escalate_model, key=key)
+    decision = engine.decide(
+        parsed.state,
+        parsed.questions,
+        legal_mass=legal_mass,
+        debias=None if debias is None else debias.value,
+        gate=gate,
+        escalate=escalate,
+    )
     print_json(wire.render_response(decision, decision.model))
 
 

@@ -36,7 +36,8 @@ def demo(
 
         readoff demo --json > demo.json
     """
-    engine = options.load_engine(model, device=device, dtype=dtype, threads=threads)
+    # Every round starts cold: what is shown are passes, not the cache.
+    engine = options.load_engine(model, device=device, dtype=dtype, threads=threads, cache_bytes=0)
     if generate and not json_output:  # the decisions at once; the slow comparison after them
         show(run(engine, model, repeats=1, generate=False))
         typer.echo("\nThe same questions by JSON generation, in turns with the read-off:\n")

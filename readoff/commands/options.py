@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 import typer
 
@@ -22,6 +22,20 @@ class Dtype(StrEnum):
     FP32 = "fp32"
     BF16 = "bf16"
     FP16 = "fp16"
+
+
+class Quantise(StrEnum):
+    """8-bit linear layers."""
+
+    INT8 = "int8"
+    FP8 = "fp8"
+
+
+class Serving(TypedDict, total=False):
+    """Those options of `readoff.Serving` that commands set."""
+
+    cache_bytes: int | None
+    deterministic: bool
 
 
 Model = Annotated[
@@ -52,6 +66,12 @@ DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="auto: bf16 where it
 Threads = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="CPU threads (default: as torch chooses).")
 ]
+Quantize = Annotated[
+    Quantise | None, typer.Option("--quantize", help="Linear layers in 8 bits: faster, less exact.")
+]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="Equal bits in any company, at a price in time.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
 
@@ -64,6 +84,8 @@ def load_engine(
     device: str = "auto",
     dtype: Dtype = Dtype.AUTO,
     threads: int | None = None,
+    quantize: Quantise | None = None,
+    **serving: Unpack[Serving],
 ) -> Engine:
     """`Engine.from_pretrained` with progress on stderr.
 
@@ -84,4 +106,6 @@ def load_engine(
             device=device,
             dtype=dtype.value,
             threads=threads,
+            quantize=None if quantize is None else quantize.value,
+            **serving,
         )

@@ -146,9 +146,7 @@ class Leaking(WarmState):
     """A fault: every question sees the one before it, as a chain instead of a fork."""
 
     def prepare(self, engine: Engine, workload: object) -> None:
-        renderer = Chaining(
-            engine.renderer.tokenizer, engine.renderer.template, engine.card.labels
-        )
+        renderer = Chaining(engine.renderer.tokenizer, engine.renderer.template, engine.card.labels)
         super().prepare(Engine(engine.backbone, renderer, engine.card), workload)  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -58,11 +58,9 @@ class Subject:
 @pytest.fixture(
     scope="module", params=[("qwen2", "bf16"), ("qwen3_5", "fp32"), ("qwen3_5", "bf16")]
 )
-def subject(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Subject]:
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     architecture, dtype = request.param
-    yield Subject(tmp_path_factory.mktemp("model"), architecture, dtype)
+    return Subject(tmp_path_factory.mktemp("model"), architecture, dtype)
 
 
 REQUESTS = st.lists(

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from readoff.engine.answers import ChoiceAnswer, NoulAnswer, ScoreAnswer
+from readoff.engine.errors import EscalationError
 from readoff.engine.escalation import gated
-from readoff.engine.escalation_http import ChatEscalation, EscalationError, read, schema
+from readoff.engine.escalation_http import ChatEscalation, read, schema
 from readoff.engine.gate import Gate
 from readoff.engine.questions import Choice, Noul, Question, Score
 from tests.bench.http import servers

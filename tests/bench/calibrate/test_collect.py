@@ -41,7 +41,10 @@ class Engine:
     def __init__(self) -> None:
         self.model = Model()
 
-    def decide_many(self, requests: Sequence[tuple[Text, Questions]]) -> list[Decision]:
+    def decide_many(
+        self, requests: Sequence[tuple[Text, Questions]], *, debias: str
+    ) -> list[Decision]:
+        assert debias == "none", "what is fitted are raw logits"
         return self.model(requests)
 
 
