@@ -134,6 +134,7 @@ class Calls:
                 "or adecide."
             )
         job = self._asking.job(state, questions, gate=self._policy.gate, **queued)
+        job.owner = self  # an engine that nobody else holds lives until the answer is there
         self._worker.scheduler.submit(job)
         return job.ticket
 
@@ -185,6 +186,11 @@ class Calls:
     ) -> list[Decision]:
         """All of `requests` at once; `patient`: wait for room in the queue."""
         start = time.perf_counter()
+        if self._worker.scheduler.is_current:
+            raise ReadoffError(
+                "A callback of a future can't wait for the engine: it runs on the engine's own "
+                "thread. Use submit there, or hand the work to another thread."
+            )
         many = len(requests) > 1
         jobs = [
             self._asking.job(
@@ -216,8 +222,8 @@ def _wait(job: Job) -> Any:
     try:
         return job.ticket.result(job.left())
     except TimeoutError:
-        if job.ticket.done():
-            raise  # the deadline's own error, from the result
+        if job.ticket.done():  # just now
+            return job.ticket.result()
         raise late() from None
     finally:
         job.ticket.cancel()

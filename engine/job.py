@@ -37,7 +37,7 @@ class Job:
     Only jobs of one `group` share a pass. `finish`
     makes the result from the reads, one a line, once all are there; what it raises is the job's
     error. `deadline` is a time of `time.perf_counter`, or None. Jobs of a higher `priority` go
-    first, then those that came first.
+    first, then those that came first. `owner` is kept alive until the job is over.
     """
 
     lines: list[Line]
@@ -51,6 +51,7 @@ class Job:
     reads: list[Reads] = field(default_factory=list)
     computed: int = 0
     ended: bool = False
+    owner: object = None
 
     @property
     def rank(self) -> tuple[int, int]:

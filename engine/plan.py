@@ -153,9 +153,9 @@ class Plan:
         for line, key in zip(self.reads, self._read_from, strict=True):
             number, offset = place[self._segment_of[key]], len(line.leaf) - 1
             readings.append(Reading(number, offset, line.labels, line.prior, line.temperature))
-        pools = self.cache.storage.pools
+        storage = self.cache.storage
         nothing = [Reading(0, 0, (0,), (0.0,))]
-        return pack(placed, readings or nothing, pools.kv_slots, pools.state_slots)
+        return pack(placed, readings or nothing, storage.tokens.capacity, storage.states.capacity)
 
     def commit(self) -> None:
         """The pass went through: pending nodes become ready; the others give back their slots."""

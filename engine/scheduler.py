@@ -69,6 +69,11 @@ class Scheduler:
         self._thread: threading.Thread | None = None
 
     @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on the scheduler's own thread."""
+        return self._thread is threading.current_thread()
+
+    @property
     def depth(self) -> int:
         """How many requests wait."""
         return len(self._queue)

@@ -28,13 +28,18 @@ class Storage:
 
     Pools start small and grow when they must; `Room` is given out whole or not at all. Between
     passes what is held may be moved together (`rearrange`), which also shifts memory from one kind
-    of slot to the other.
+    of slot to the other. `spare` slots for tokens lie behind all others and are never given out.
     """
 
     def __init__(
-        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, budget: int
+        self,
+        config: ModelConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        budget: int,
+        spare: int = 0,
     ) -> None:
-        self.budget = budget
+        self.budget, self._spare = budget, spare
         self.limit = budget  # less when the last attempt to grow met the end of memory
         full = config.layer_types.count("full_attention")
         linear = len(config.layer_types) - full
@@ -53,7 +58,7 @@ class Storage:
         tails = max(config.conv_kernel - 1, 0) * channels * width
         self.state_bytes = linear * (recurrent + tails)
         self.hybrid = linear > 0
-        self.pools = KeptPools(config, 0, 1, dtype, device)
+        self.pools = KeptPools(config, spare, 1, dtype, device)
         self.tokens = SpanAllocator(0)
         self.states = SlotAllocator(1)
 
@@ -98,6 +103,16 @@ class Storage:
         slots = [self.states.allocate() for _ in range(states)]
         return Room(tuple(starts), tuple(slot for slot in slots if slot is not None))
 
+    def reserve(self, tokens: int = 512) -> None:
+        """Take all of the budget now, with a state for every so many `tokens`: the pools then stay
+        where they are. A device that has less gives less."""
+        unit = self.size(tokens, int(self.hybrid))
+        count = (self.budget - self.state_bytes) // unit
+        self._grow(
+            max(0, count * tokens - self.tokens.capacity),
+            max(0, count + 1 - self.states.capacity) if self.hybrid else 0,
+        )
+
     def rearrange(
         self, spans: Sequence[tuple[int, int]], states: Sequence[int], tokens: int, more: int
     ) -> tuple[list[int], list[int]]:
@@ -113,7 +128,7 @@ class Storage:
             [torch.arange(start, start + n) for start, n in spans] or [torch.arange(0)]
         )
         self.pools.rearrange(
-            order.to(device), kv_slots, torch.tensor([0, *states], device=device), state_slots
+            order.to(device), kv_slots + self._spare, torch.tensor([0, *states], device=device), state_slots
         )
         self.tokens.reset(kv_slots, held)
         self.states.reset(state_slots, len(states))
@@ -127,7 +142,7 @@ class Storage:
         """Give everything back, whoever holds it; the pools are empty then."""
         device = self.pools.device
         nothing = torch.arange(0, device=device)
-        self.pools.rearrange(nothing, 0, torch.zeros(1, dtype=torch.long, device=device), 1)
+        self.pools.rearrange(nothing, self._spare, torch.zeros(1, dtype=torch.long, device=device), 1)
         self.tokens.reset(0, 0)
         self.states.reset(1, 0)
 
@@ -163,7 +178,7 @@ class Storage:
             generous[1] = max(wanted[1], 2 * had[1], _FIRST_STATES)
         chosen = generous if self.size(*generous) <= self.budget else wanted
         try:
-            self.pools.grow(*chosen)
+            self.pools.grow(chosen[0] + self._spare, chosen[1])
         except Exception as error:
             if not out_of_memory(error):
                 raise

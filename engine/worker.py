@@ -82,7 +82,13 @@ class Worker:
         self.cache: PrefixCache | None = None
         if cache_bytes:
             self.cache = RadixCache(
-                Storage(backbone.config, self._dtype, self._device, cache_bytes),
+                Storage(
+                    backbone.config,
+                    self._dtype,
+                    self._device,
+                    cache_bytes,
+                    spare=int(self._device.type == "cuda"),  # where captured passes put padding
+                ),
                 arithmetic(backbone.config),
                 exact=serving.deterministic,
                 spacing=serving.snapshot_every,

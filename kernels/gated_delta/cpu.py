@@ -2,9 +2,8 @@
 
 The WY form of "Gated Delta Networks" (Yang et al., 2024). Inside a chunk, with G the running sum
 of log α and A the strictly lower part of β (K Kᵀ) e^(G_i-G_j), the values written are
-V' = (I + A)⁻¹ β (V - e^G K S). The inverse comes from forward substitution: powers of A explode on
-repeated keys. Keys and queries stay as they are in memory; their L2-norms are folded into the
-small [64, 64] matrices.
+V' = (I + A)⁻¹ β (V - e^G K S). Norms and decays are folded into the small [W, W] matrices and into
+the values written; only the keys and queries that read a state are scaled themselves (e^G K).
 
 The chunk grid restarts at every segment. Chunks are ordered by the level of their segment and
 their number in it, and worked off in windows: what needs no state is one batch over a window,
@@ -29,10 +28,10 @@ import torch.nn.functional as F
 from readoff.kernels.gated_delta.inverse import unit_inverse
 
 CHUNK = 32
-"""Tokens of a chunk: twice as many make products faster but more of their work futile."""
+"""Tokens of a chunk. Of 64, a fifth more of the arithmetic would fall on zeros above diagonals."""
 
 LAST = 48
-"""Tokens that the last chunk of a segment may have: leaves are often a single chunk."""
+"""Tokens of the last chunk of a segment at most: a short leaf is one chunk and updates no state."""
 
 WINDOW = 16
 """Chunks prepared at a time: they stay in cache, and long inputs need no more memory."""
@@ -48,13 +47,16 @@ class _Chunk:
     last: bool
 
 
+_Running = dict[int, tuple[torch.Tensor, int]]  # by segment: its last step's states, its place
+
+
 class _Prepared(NamedTuple):
-    """What one step needs but the states. All shapes begin with [n H, ..]: the n chunks of the step,
-    padded to W tokens, with their H value heads side by side. m: the products' dtype."""
+    """What a step needs besides states. Shapes begin with [n H, ..]: the n chunks of the step, each
+    padded to W tokens, with the H value heads of one side by side. m: the products' dtype."""
 
     value: torch.Tensor  # [.., W, Dv] m
     key: torch.Tensor  # raw: [.., W, Dk] m
-    read_key: torch.Tensor  # k e^G / |k|: [.., W, Dk] m
+    read_key: torch.Tensor  # -k e^G / |k|: [.., W, Dk] m
     read_query: torch.Tensor  # q e^G Dk^-0.5 / |q|: [.., W, Dk] m
     attention: torch.Tensor  # tril(q kᵀ e^(G_i-G_j)), of unit keys and scaled queries: [.., W, W] m
     inverse: torch.Tensor  # (I + A)⁻¹ β: [.., W, W] fp32, as all below
@@ -85,7 +87,7 @@ def gated_delta(
     empty = _pass_on(seg_length.tolist(), seg_depth.tolist(), parents, outs)
     log_alpha = -a_log.float().exp() * F.softplus(a.float() + dt_bias.float())  # [T, Hv]
     beta = b.float().sigmoid()
-    running: dict[int, tuple[torch.Tensor, int]] = {}  # a step's states, place among them
+    running: _Running = {}
     outputs: list[torch.Tensor] = []  # [tokens of a step, Hv, Dv]
     rows: list[int] = []
     for first in range(0, len(chunks), WINDOW):
@@ -94,11 +96,10 @@ def gated_delta(
         steps = _steps(window, widths)
         prepared = {}
         for width in set(widths.values()):
-            same = [step for step in steps if widths[step[0]] == width]
-            prepared[width] = _prepare(q, k, v, log_alpha, beta, same, width)
+            equal = [step for step in steps if widths[step[0]] == width]
+            prepared[width] = _prepare(q, k, v, log_alpha, beta, equal, width)
         for step in steps:
             state = _initial(step, states, parents, running)
-            # Nobody continues a leaf: its final state is never computed.
             wanted = any(not c.last or outs[c.segment] >= 0 for c in step)
             out, state = _advance(next(prepared[widths[step[0]]]), state, wanted)
             outputs.append(_unpadded(out, step).to(q.dtype))
@@ -116,9 +117,8 @@ def gated_delta(
     if not outputs:
         return torch.empty(v.shape, dtype=q.dtype, device=q.device)
     out = torch.cat(outputs)
-    if rows == list(range(len(rows))):
-        return out
-    return out[torch.tensor(rows, device=q.device).argsort()]
+    ordered = rows == list(range(len(rows)))
+    return out if ordered else out[torch.tensor(rows, device=q.device).argsort()]
 
 
 def _pass_on(
@@ -179,14 +179,13 @@ def _prepare(
     steps: list[list[_Chunk]],
     width: int,
 ) -> Iterator[_Prepared]:
-    """Everything of some steps of one width that needs no state: computed at once, told by step."""
+    """What needs no state of some steps of one width: computed together, handed out by step."""
     chunks = [c for step in steps for c in step]
-    length = torch.tensor([c.length for c in chunks])[:, None]
-    padding = (torch.arange(width) >= length)[:, None].to(q.device)  # [n, 1, W]
+    length = torch.tensor([c.length for c in chunks])[:, None, None]
+    padding = (torch.arange(width) >= length).to(q.device)  # [n, 1, W]
     rows = _Rows(chunks, width)
     repeat, dim = v.shape[1] // k.shape[1], q.shape[2]
     product = torch.float32 if q.dtype == torch.float16 else q.dtype
-
     # Casts of their own, here and below: operators on mixed dtypes take several times as long.
     keys, queries = _heads_first(k, rows, repeat, product), _heads_first(q, rows, repeat, product)
     wide_k, wide_q = keys.float(), queries.float()
@@ -199,65 +198,62 @@ def _prepare(
     # e^(G_i - G_j) / |k_j|, garbage above the diagonal. An exponential that leaves the range of
     # normal numbers takes 3 to 30 times as long, and e^-80 is nothing beside 1.
     decay = (total - total.transpose(1, 2)).clamp_(-80.0, 0.0).exp_() * unit_k.transpose(1, 2)
-    system = torch.bmm(keys, keys.transpose(1, 2)).float().mul_(decay).mul_(strength[..., None] * unit_k)
-    attention = torch.bmm(queries, keys.transpose(1, 2)).float().mul_(decay).mul_(unit_q)
+    turned = keys.transpose(1, 2)
+    system = torch.bmm(keys, turned).float().mul_(decay).mul_(strength[..., None] * unit_k)
+    attention = torch.bmm(queries, turned).float().mul_(decay).mul_(unit_q)
     grown = total.exp()
     heads_first = (
         keys,
-        (wide_k * (grown * unit_k)).to(product),
+        (wide_k * (grown * -unit_k)).to(product),
         (wide_q * (grown * unit_q)).to(product),
         attention.tril_().to(product),
         unit_inverse(system) * strength[:, None, :],
         (last - total).exp() * unit_k,
         last.exp(),
     )
-    lengths = [len(step) for step in steps]
-    values = rows.of(v).transpose(1, 2).to(product).split(lengths)  # copied only by the products
-    lengths = [n * v.shape[1] for n in lengths]
+    values = rows.of(v).transpose(1, 2).to(product).split([len(step) for step in steps])
+    lengths = [len(step) * v.shape[1] for step in steps]
     for value, *rest in zip(values, *(x.split(lengths) for x in heads_first), strict=True):
         yield _Prepared(value.flatten(0, 1), *rest)
 
 
-def _advance(
-    p: _Prepared, state: torch.Tensor, wanted: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step from `state` [n, Hv, Dk, Dv] fp32: outputs [n, Hv, W, Dv] m and, if `wanted`, the
-    states after it (else the old ones)."""
+def _advance(p: _Prepared, state: torch.Tensor, wanted: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """One step from `state` [n, Hv, Dk, Dv] fp32: outputs [n, Hv, W, Dv] m and, if `wanted` (nobody
+    continues a leaf), the states after it; else the old ones."""
     product = p.value.dtype
     # Siblings start from one state: round it once, not once for each of them.
     shared = state.stride(0) == 0
     read = state[:1].to(product).expand_as(state) if shared else state.to(product)
     read = read.flatten(0, 1)
-    surprise = torch.baddbmm(p.value, p.read_key, read, alpha=-1.0)
-    values = torch.bmm(p.inverse, surprise.float())
+    # Added in fp32: a sum rounded to the dtype of values would lose some of them.
+    surprise = torch.bmm(p.read_key, read).float().add_(p.value.float())
+    values = torch.bmm(p.inverse, surprise)
     out = torch.bmm(p.read_query, read).baddbmm_(p.attention, values.to(product))
     out = out.view(len(state), -1, *out.shape[1:])
     if not wanted:
         return out, state
     keys, written = p.key.transpose(1, 2), (p.write * values).to(product)
-    before = state.flatten(0, 1)
     if product == torch.float32:
-        after = (p.decay * before).baddbmm_(keys, written)
-    else:
-        after = torch.bmm(keys, written).float().addcmul_(p.decay, before)
+        after = (p.decay * state.flatten(0, 1)).baddbmm_(keys, written)
+    else:  # the product is rounded; the sum is not
+        after = torch.bmm(keys, written).float().addcmul_(p.decay, state.flatten(0, 1))
     return out, after.view(state.shape)
 
 
 def _initial(
-    step: list[_Chunk], states: torch.Tensor, parents: list[int], running: dict[int, tuple[torch.Tensor, int]]
+    step: list[_Chunk], states: torch.Tensor, parents: list[int], running: _Running
 ) -> torch.Tensor:
     """The states [n, Hv, Dk, Dv] that a step starts from; one, expanded, where all are the same."""
     if step[0].number > 0:
         held = [running[c.segment] for c in step]
-        before = held[0][0]
-        if all(x is before and i == place for place, (x, i) in enumerate(held)):
-            return before[: len(step)]
+        if all(x is held[0][0] and i == place for place, (x, i) in enumerate(held)):
+            return held[0][0][: len(step)]
         return torch.stack([x[i] for x, i in held])
     slots = [parents[c.segment] for c in step]
     if len(set(slots)) == 1:
         state = states[slots[0] : slots[0] + 1]
-        if torch.is_grad_enabled():  # it reads the slot after later segments have been written
-            state = state.clone()
+        # A gradient would read the slot after later segments have been written.
+        state = state.clone() if torch.is_grad_enabled() else state
         return state.expand(len(slots), *states.shape[1:])
     return states.index_select(0, torch.tensor(slots, device=states.device))
 

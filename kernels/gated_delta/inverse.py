@@ -21,7 +21,10 @@ def unit_inverse(x: torch.Tensor) -> torch.Tensor:
 
     Differentiable once. The result doesn't depend on the other matrices of the batch.
     """
-    return _UnitInverse.apply(x) if x.requires_grad else _inverse(x)
+    if not x.requires_grad:
+        return _inverse(x)
+    inverse: torch.Tensor = _UnitInverse.apply(x)  # type: ignore[no-untyped-call]
+    return inverse
 
 
 class _UnitInverse(torch.autograd.Function):
@@ -63,5 +66,5 @@ def _inverse(x: torch.Tensor) -> torch.Tensor:
 
 def _diagonal(x: torch.Tensor) -> torch.Tensor:
     """The blocks on the diagonals of x [N, W, W], a view: [N, W / 16, 16, 16]."""
-    blocks = x.unflatten(2, (-1, BLOCK)).unflatten(1, (-1, BLOCK))
+    blocks: torch.Tensor = x.unflatten(2, (-1, BLOCK)).unflatten(1, (-1, BLOCK))
     return blocks.diagonal(dim1=1, dim2=3).movedim(-1, 1)

@@ -1,0 +1,246 @@
+"""`merge`: a base and LoRA adapters become one Hugging Face folder.
+
+Each value is computed as base + every adapter's change in fp32 and rounded once (see
+`readoff.engine.lora`), a block of rows at a time: no tensor is ever held whole. The result is then
+read back and compared with the unmerged sum, kept in fp32, a layer at a time.
+
+The folder is text-only. Vision towers and multi-token-prediction heads are left out and named:
+nothing here runs them, an adapter's changes to them would be lost, and a prediction head of the
+base doesn't fit merged weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from readoff.engine.card import Card
+from readoff.engine.card_fields import CardTemplate, Digests
+from readoff.engine.checkpoint import Checkpoint, digest_files, open_checkpoint
+from readoff.engine.errors import CardError
+from readoff.engine.loading import find_card, load_renderer
+from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
+from readoff.engine.parameters import parameter_shapes
+from readoff.engine.progress import Progress, showing
+from readoff.engine.prompt import Renderer
+from readoff.engine.source import resolve
+from readoff.export.base import (
+    adapter_parts_left_out,
+    base_of,
+    left_out,
+    quantisation,
+    stored_dtypes,
+)
+from readoff.export.difference import compare
+from readoff.export.errors import ExportError
+from readoff.export.hf_folder import (
+    BESIDE,
+    TOKENIZER_FILES,
+    copy_files,
+    hf_config,
+    write_config,
+)
+from readoff.export.merged import PROVENANCE_FILE, Merged, Origin
+from readoff.export.shards import SHARD_SIZE, Entry, Shard, plan_shards, write_shards
+from readoff.export.target import check_target, new_export
+
+_BESIDE_WEIGHTS = 64 << 20
+"""Bytes that the tokenizer and the rest take at most, for the check of the disk."""
+
+
+def merge(
+    source: str | Path,
+    adapters: Sequence[str | Path],
+    out: str | Path,
+    *,
+    card: str | Path | None = None,
+    revision: str | None = None,
+    dtype: torch.dtype | None = None,
+    max_shard_size: int = SHARD_SIZE,
+    force: bool = False,
+    progress: Progress | bool | None = None,
+) -> Merged:
+    """Write `source` with `adapters` merged in, in this order, to the folder `out`.
+
+    Args:
+        source: what `Engine.from_pretrained` takes; an adapter as the source counts as the first.
+        adapters: folders or hub ids. None at all is an error, but for a GGUF file, which is then
+            dequantised.
+        out: a new folder, or with `force` one that is replaced once the new one is complete.
+        card: a decision card for the result; by default the one that belongs to what is merged.
+        revision: the hub revision of `source`.
+        dtype: of all tensors; None keeps what the base stores (see `stored_dtypes`).
+        max_shard_size: bytes of a weights file; one tensor may exceed it.
+        progress: a callable, or whether to show a bar; None shows one on a terminal.
+
+    Raises ReadoffError: AdapterError and CheckpointError for what doesn't fit or is missing,
+    CardError for a card whose digests are others, ExportError for the rest. Nothing is left behind.
+    """
+    out = Path(out)
+    check_target(out, force=force)
+    checkpoint = _open(source, adapters, revision, progress)
+    base = base_of(checkpoint)
+    dequantised = quantisation(base)
+    _check_base(source, checkpoint, dequantised)
+    found, notes = _find_card(checkpoint, card)
+    renderer = load_renderer(checkpoint, found)
+    dtypes = stored_dtypes(base, parameter_shapes(checkpoint.config))
+    shards = _plan(checkpoint, dtypes, dtype, max_shard_size)
+    main = _main_dtype(shards)
+    size = sum(shard.nbytes for shard in shards) + _BESIDE_WEIGHTS
+    with (
+        showing(progress) as report,
+        new_export(out, force=force, sources=_sources(checkpoint), size=size) as draft,
+    ):
+        write_shards(
+            draft, shards, checkpoint, lambda done, of: report("writing weights", done, of)
+        )
+        write_config(draft, hf_config(base, checkpoint.config, main, renderer.tokenizer))
+        copy_files(checkpoint.tokenizer_files, TOKENIZER_FILES, draft)
+        copy_files(base.folders[0], BESIDE, draft)
+        written = _read_back(draft, checkpoint)
+        merged = Merged(
+            out=out,
+            base=Origin(_label(source), base.weights_digest()),
+            adapters=_origins(checkpoint),
+            digest=written.digest(),
+            dtype=str(main).removeprefix("torch."),
+            nbytes=sum(shard.nbytes for shard in shards),
+            files=len(shards),
+            tensors=sum(len(shard.entries) for shard in shards),
+            untied=base.config.tie_word_embeddings and not checkpoint.config.tie_word_embeddings,
+            dequantised=dequantised,
+            left_out=_left_out(checkpoint),
+            difference=compare(
+                checkpoint,
+                written,
+                renderer,
+                found,
+                lambda done, of: report("comparing layers", done, of),
+            ),
+            notes=tuple(notes),
+        )
+        _result_card(found, merged.digest, renderer).save(draft)
+        text = json.dumps(merged.provenance(), indent=1, ensure_ascii=False)
+        (draft / PROVENANCE_FILE).write_text(text + "\n", encoding="utf-8")
+    return merged
+
+
+def _open(
+    source: str | Path,
+    adapters: Sequence[str | Path],
+    revision: str | None,
+    progress: Progress | bool | None,
+) -> Checkpoint:
+    first, *more = [*adapters] or [None]
+    checkpoint = resolve(source, first, revision, progress=progress)
+    for adapter in more:
+        # Opened on the source too: whether it fits by name and shape is decided there.
+        fitting = resolve(source, adapter, revision, progress=progress)
+        assert isinstance(fitting, AdaptedCheckpoint)
+        checkpoint = AdaptedCheckpoint(checkpoint, fitting.folder)
+    return checkpoint
+
+
+def _check_base(source: str | Path, checkpoint: Checkpoint, dequantised: str | None) -> None:
+    adapted = bool(checkpoint.adapter_folders)
+    if adapted and dequantised:
+        raise ExportError(
+            f"{source} is quantised ({dequantised}), and an adapter was trained beside other "
+            "numbers. Merge it into the unquantised base. If there is none, write this base as a "
+            "folder first (export merge without an adapter dequantises it) and merge into that."
+        )
+    if not adapted and not base_is_file(checkpoint):
+        raise ExportError(f"There is nothing to merge into {source}. Give an adapter: --adapter.")
+
+
+def base_is_file(checkpoint: Checkpoint) -> bool:
+    """Whether writing the base alone changes its form: from one GGUF file to a folder."""
+    from readoff.engine.gguf_checkpoint import GgufCheckpoint
+
+    return isinstance(base_of(checkpoint), GgufCheckpoint)
+
+
+def _find_card(checkpoint: Checkpoint, path: str | Path | None) -> tuple[Card, list[str]]:
+    """The card for the result, and what to say about it.
+
+    Of several adapters the card of one was fitted to something else than their sum: it is left
+    out, unless it is asked for by its path.
+    """
+    try:
+        return find_card(checkpoint, path), []
+    except CardError as error:
+        if path is not None or len(checkpoint.adapter_folders) < 2:
+            raise
+        return Card.default(), [f"no decision card is taken over: {error}"]
+
+
+def _plan(
+    checkpoint: Checkpoint,
+    dtypes: dict[str, torch.dtype],
+    forced: torch.dtype | None,
+    limit: int,
+) -> list[Shard]:
+    shapes = parameter_shapes(checkpoint.config)
+    entries = (Entry(name, shape, forced or dtypes[name]) for name, shape in shapes.items())
+    return plan_shards(entries, limit)
+
+
+def _main_dtype(shards: Sequence[Shard]) -> torch.dtype:
+    sizes: Counter[torch.dtype] = Counter()
+    for shard in shards:
+        for entry in shard.entries:
+            sizes[entry.dtype] += entry.nbytes
+    return max(sizes, key=sizes.__getitem__)
+
+
+def _read_back(draft: Path, checkpoint: Checkpoint) -> Checkpoint:
+    written = open_checkpoint(draft)
+    config = replace(checkpoint.config, dtype=written.config.dtype)
+    if written.config != config:
+        raise ExportError(
+            f"The config.json written describes another model than the base: {written.config}, "
+            f"not {config}. This is a fault of readoff; please report it with the base's config."
+        )
+    return written
+
+
+def _result_card(card: Card, digest: str, renderer: Renderer) -> Card:
+    """`card` for the merged weights: no adapter is left."""
+    template = renderer.template
+    return replace(
+        card,
+        template=CardTemplate(template.id, template.digest, template.order),
+        digests=Digests(weights=digest, tokenizer=renderer.tokenizer.digest),
+    )
+
+
+def _sources(checkpoint: Checkpoint) -> list[Path]:
+    base = base_of(checkpoint)
+    path = getattr(base, "path", None)  # a GGUF file's folder may hold anything else
+    return [*checkpoint.adapter_folders, *([path] if path is not None else base.folders)]
+
+
+def _origins(checkpoint: Checkpoint) -> tuple[Origin, ...]:
+    """The adapters in the order in which they were added."""
+    return tuple(
+        Origin(folder.name, digest_files([folder / CONFIG, folder / WEIGHTS]))
+        for folder in reversed(checkpoint.adapter_folders)
+    )
+
+
+def _left_out(checkpoint: Checkpoint) -> tuple[str, ...]:
+    told = left_out(base_of(checkpoint))
+    for folder in reversed(checkpoint.adapter_folders):
+        told += [f"of {folder.name}: {part}" for part in adapter_parts_left_out(folder)]
+    return tuple(told)
+
+
+def _label(source: str | Path) -> str:
+    """The name of a model without the place where it lies."""
+    return Path(source).expanduser().resolve().name if Path(source).exists() else str(source)
