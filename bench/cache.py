@@ -30,6 +30,7 @@ from readoff.bench.timing import alternate, ratio, timed
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.batch import Batch, Readout
 from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.engine import Engine
 from readoff.engine.job import Group, Job, Reads
 from readoff.engine.plan import Line
@@ -57,14 +58,15 @@ class Bench:
         self.checkpoint: Checkpoint = (
             SeededCheckpoint(QWEN35_08B) if seeded else resolve(source, progress=None)
         )
-        self.backbone = load(self.checkpoint, torch.bfloat16)
+        self.backbone = on_compute_thread(partial(load, self.checkpoint, torch.bfloat16))
         self.random = np.random.default_rng(0)
 
     def gate(self) -> dict[str, float]:
         """The largest |Δp| of warm from cold, and of bf16 from fp32. Raises SystemExit."""
         lines = [self.line(STATE, QUESTION) for _ in range(3)]
         lines += [Line(lines[0].pieces, self.ids(n), *_readout()) for n in (1, 7, 40, 64, 65)]
-        exact = _ask_each(_worker(load(self.checkpoint, torch.float32), 0), lines)
+        wide = on_compute_thread(partial(load, self.checkpoint, torch.float32))
+        exact = _ask_each(_worker(wide, 0), lines)
         cold = _ask_each(_worker(self.backbone, 0), lines)
         warm = _worker(self.backbone, CACHE)
         _ask_each(warm, lines)
@@ -158,7 +160,7 @@ class Bench:
                         job.ticket.set_result(outcome)
                     left = [job for job in left if not job.ticket.done()]
 
-            took.append(worker.scheduler.call(partial(timed, run)))
+            took.append(on_compute_thread(partial(timed, run)))
         return {"pending": PENDING, "ms a request": median(took) / PENDING * 1e3}
 
     def line(self, state: int, question: int) -> Line:
@@ -203,7 +205,8 @@ def to_forward(engine: Engine) -> dict[str, float]:
 
 def tails(requests: int) -> dict[str, float]:
     """Latencies in milliseconds of many warm requests, one at a time, on a tiny hybrid."""
-    worker = _worker(load(SeededCheckpoint(TINY_HYBRID), torch.float32), 64 << 20)
+    tiny = partial(load, SeededCheckpoint(TINY_HYBRID), torch.float32)
+    worker = _worker(on_compute_thread(tiny), 64 << 20)
     random = np.random.default_rng(1)
     state = tuple(random.integers(0, 512, STATE).tolist())
     questions = [tuple(random.integers(0, 512, QUESTION).tolist()) for _ in range(64)]

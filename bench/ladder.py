@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from readoff.bench.gate import Bounds, GateError, agreement, compare, compare_tokens
@@ -39,7 +40,7 @@ class _Track:
     def run(self, asks: Sequence[Ask]) -> list[Run]:
         """Answer `asks`, the work counted only where all went through."""
         self.rung.work = Work()
-        runs = self.rung.answers(asks)
+        runs = self.rung.where_it_computes(partial(self.rung.answers, asks))
         self.work += self.rung.work
         return runs
 
@@ -122,7 +123,7 @@ class Ladder:
         for number, rung in enumerate(self.rungs):
             self._tell(workload, rung, "prepare", number, len(self.rungs))
             try:
-                rung.prepare(self.engine, workload)
+                rung.where_it_computes(partial(rung.prepare, self.engine, workload))
                 tracks.append(_Track(rung))
             except UnavailableError as reason:
                 skipped[rung.name] = str(reason)

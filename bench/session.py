@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +25,9 @@ from readoff.bench.rungs.rung import Rung
 from readoff.bench.selection import Effort, effort, rungs_for, sample, spared
 from readoff.bench.workloads.search import order_of
 from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.engine import Engine
+from readoff.engine.gate import choose_gate
 from readoff.engine.prompt import Renderer
 from readoff.engine.template import Template
 
@@ -134,11 +137,14 @@ class Session:
 
     def _measure_ceilings(self) -> None:
         self.watch.stage("measuring what this machine can do at best")
-        found = measure_ceilings(
-            self.engine.dtype,
-            self.engine.device,
-            self.engine.info()["threads"],
-            seconds=0.4 if self.settings.quick else 1.5,
+        found = on_compute_thread(
+            partial(
+                measure_ceilings,
+                self.engine.dtype,
+                self.engine.device,
+                self.engine.info()["threads"],
+                seconds=0.4 if self.settings.quick else 1.5,
+            )
         )
         self.result.ceilings |= {
             "flops_per_s": found.flops_per_s,
@@ -166,7 +172,12 @@ class Session:
         for name, runs in found.answers.items():
             given = [run.given for run in runs]
             self.result.quality += labelled.rows(
-                workload.name, name, workload.asks, given, self.settings.seed
+                workload.name,
+                name,
+                workload.asks,
+                given,
+                self.settings.seed,
+                choose_gate(None, self.engine.card),
             )
         self._done(workload, found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
@@ -14,6 +15,7 @@ from readoff.bench.rungs.rung import Rung, UnavailableError
 from readoff.bench.rungs.whole_head import WholeHead
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.engine import Engine
 
 QUESTIONS = 48
@@ -38,9 +40,11 @@ def measure_bounds(
         chosen.append(ask)
     workload = Workload("yardstick", "many", "en", chosen)
     try:
-        distance = _by_transformers(engine, checkpoint, workload, opponent)
+        distance = on_compute_thread(
+            partial(_by_transformers, engine, checkpoint, workload, opponent)
+        )
     except UnavailableError:
-        distance = _by_ourselves(engine, checkpoint, workload)
+        distance = on_compute_thread(partial(_by_ourselves, engine, checkpoint, workload))
     return measured(distance, sum(len(ask.questions) for ask in chosen))
 
 

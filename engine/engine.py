@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,6 +16,7 @@ from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.calls import Calls
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import HeadChoice
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.loading import find_card, load_backbone, load_renderer
 from readoff.engine.policy import Policy
 from readoff.engine.prompt import Renderer
@@ -130,7 +132,8 @@ class Engine(Calls):
         checkpoint = resolve(source, adapter, revision, head=head, progress=progress)
         found = card if isinstance(card, Card) else find_card(checkpoint, card)
         renderer = load_renderer(checkpoint, found)
-        backbone = load_backbone(checkpoint, kind, where, quantize)
+        load = partial(load_backbone, checkpoint, kind, where, quantize)
+        backbone = on_compute_thread(load) if where.type == "cpu" else load()
         name = str(source) if str(source) == DEMO else Path(source).name
         return cls(backbone, renderer, found, name=name, thread_count=threads, serving=serving)
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from readoff.engine.compute import settle
 from readoff.engine.errors import (
     ClosedError,
     DeadlineError,
@@ -208,7 +209,7 @@ class Scheduler:
                 if not calls:
                     self._linger()
             for function, done in calls:
-                _settle(function, done)
+                settle(function, done)
             self._turn()
 
     def _linger(self) -> None:
@@ -277,10 +278,3 @@ def error_of(error: BaseException) -> ReadoffError:
 
 def _closed() -> ClosedError:
     return ClosedError("The engine was closed before this request was answered.")
-
-
-def _settle(function: Callable[[], Any], done: Future[Any]) -> None:
-    try:
-        done.set_result(function())
-    except BaseException as error:
-        done.set_exception(error)

@@ -128,7 +128,10 @@ class Storage:
             [torch.arange(start, start + n) for start, n in spans] or [torch.arange(0)]
         )
         self.pools.rearrange(
-            order.to(device), kv_slots + self._spare, torch.tensor([0, *states], device=device), state_slots
+            order.to(device),
+            kv_slots + self._spare,
+            torch.tensor([0, *states], device=device),
+            state_slots,
         )
         self.tokens.reset(kv_slots, held)
         self.states.reset(state_slots, len(states))
@@ -142,7 +145,9 @@ class Storage:
         """Give everything back, whoever holds it; the pools are empty then."""
         device = self.pools.device
         nothing = torch.arange(0, device=device)
-        self.pools.rearrange(nothing, self._spare, torch.zeros(1, dtype=torch.long, device=device), 1)
+        self.pools.rearrange(
+            nothing, self._spare, torch.zeros(1, dtype=torch.long, device=device), 1
+        )
         self.tokens.reset(0, 0)
         self.states.reset(1, 0)
 

@@ -8,8 +8,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,6 +19,7 @@ from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.batch import Batch, Readout
 from readoff.engine.capture import Capture
 from readoff.engine.captured import CapturedForward
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.config import ModelConfig
 from readoff.engine.errors import ReadoffError
 from readoff.engine.job import Job
@@ -36,6 +38,7 @@ _SHARE, _LARGEST = 8, 4 << 30
 """The cache takes one part in so many of the free memory by default, and at most so many bytes."""
 
 
+R = TypeVar("R")
 Progress = Callable[[int, int, Capture], None]
 """(buckets done, of how many, the last one)."""
 
@@ -107,7 +110,7 @@ class Worker:
             exact=serving.deterministic,
         )
         self.scheduler = Scheduler(
-            self.passes.step,
+            lambda jobs: self._compute(partial(self.passes.step, jobs)),
             max_queue=serving.max_queue,
             max_wait=serving.max_wait_ms / 1e3,
             name=f"readoff {name}",
@@ -127,7 +130,7 @@ class Worker:
                     self.cache.storage.reserve()
                 captured.warmup(progress=progress)
 
-        self.scheduler.call(work)
+        self._between_passes(work)
 
     def explain(self) -> dict[str, dict[str, str]]:
         """For every operator: each implementation, and why it would or wouldn't run."""
@@ -156,12 +159,12 @@ class Worker:
     def clear(self) -> None:
         """Drop every cached prefix that no running request needs."""
         if self.cache is not None:
-            self.scheduler.call(self.cache.clear)
+            self._between_passes(self.cache.clear)
 
     def save(self, path: Path) -> int:
         """See `Engine.save_prefixes`."""
         cache = self._kept()
-        return self.scheduler.call(lambda: prefix_file.save(cache, self._identity(), path))
+        return self._between_passes(lambda: prefix_file.save(cache, self._identity(), path))
 
     def load(self, path: Path) -> int:
         """See `Engine.load_prefixes`."""
@@ -171,13 +174,20 @@ class Worker:
             with torch.inference_mode():
                 return prefix_file.load(cache, self._identity(), path)
 
-        return self.scheduler.call(work)
+        return self._between_passes(work)
 
     def close(self, wait: bool = True) -> None:
         """End the thread; having waited for that, let go of the cache's memory."""
         self.scheduler.close(wait)
         if wait and self.cache is not None:
             self.cache.storage.pools.free()
+
+    def _between_passes(self, function: Callable[[], R]) -> R:
+        return self.scheduler.call(partial(self._compute, function))
+
+    def _compute(self, function: Callable[[], R]) -> R:
+        """Where passes run: on CPUs all of a process on one thread."""
+        return on_compute_thread(function) if self._device.type == "cpu" else function()
 
     def _kept(self) -> PrefixCache:
         if self.cache is None:

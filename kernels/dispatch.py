@@ -175,6 +175,16 @@ def use(implementation: str, *names: str) -> Iterator[None]:
         yield
 
 
+def choose(op: str, *tensors: object) -> tuple[str, str]:
+    """(implementation, reason) for a call of `op` whose first arguments are `tensors`.
+
+    Raises KeyError for an operator that isn't there, NoImplementationError.
+    """
+    site = _site(tensors)
+    chosen = OPS[op].choose(site)
+    return chosen.name, chosen.verdict(site, True)[1]
+
+
 def forced() -> tuple[tuple[str, str], ...]:
     """(operator, implementation) of every override by `use` in this context."""
     return tuple(

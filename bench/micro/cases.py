@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from readoff.kernels.unpack import BLOCK, HEADER
+
 HIDDEN, MLP, VOCAB = 1024, 3584, 248_320
 QUERY_HEADS, KV_HEADS, HEAD_DIM, ROTARY = 8, 2, 256, 64
 GDN_HEADS, GDN_DIM, TAPS = 16, 128, 4
@@ -187,6 +189,18 @@ def log_partition(shape: Shape, dtype: torch.dtype) -> Case:
     return Case(made, _bytes(head, hidden[:n]), 2 * n * head.numel())
 
 
+def unpack(shape: Shape, dtype: torch.dtype) -> Case:
+    """Eight fields of a number a token, the last of them floats; three words a field before."""
+    fields, t = 8, shape.tokens
+    starts = torch.arange(fields + 1) * (-(-t // BLOCK) * BLOCK)
+    entries = int(starts[1])
+    begins = [HEADER * fields + f * t for f in range(fields)]
+    head = [word for begin in begins for word in (begin, t, 0)]
+    packed = torch.tensor(head + [1] * (fields * t), dtype=torch.int32)
+    ints = torch.empty((fields - 1) * entries, dtype=torch.long)
+    return Case((packed, starts, ints, torch.empty(entries)), _bytes(packed, ints) + 4 * entries, 0)
+
+
 def _hidden_and_head(shape: Shape, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     hidden = _random(shape.tokens, HIDDEN, dtype=dtype)
     return hidden, _random(VOCAB // (shape.scale * shape.scale), HIDDEN, dtype=dtype)
@@ -207,6 +221,7 @@ CASES: dict[str, Make] = {
         sigmoid_gate,
         swiglu,
         tree_attention,
+        unpack,
     )
 }
 """By operator, in the words of `readoff.kernels.dispatch.OPS`."""

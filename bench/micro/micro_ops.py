@@ -26,6 +26,10 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 PAIRS = [(op.name, name) for op in OPS.values() for name in op.implementations]
 
 
+LAYOUTS = {"onednn": "packed", "int8": "int8", "tiled": "packed"}
+"""How implementations of linear layers want their weight."""
+
+
 class Benchmark(Protocol):
     """The part of pytest-benchmark's fixture that is used here."""
 
@@ -46,11 +50,12 @@ def test_op(benchmark: Benchmark, op: str, implementation: str, dtype: str) -> N
     shape = SMALL if os.environ.get("READOFF_MICRO") == "small" else Shape()
     case = CASES[op](shape, DTYPES[dtype])
     arguments = case.arguments
-    if op == "linear" and implementation == "onednn":
-        arguments = (arguments[0], _packed(arguments[1]), arguments[2])
+    layout = LAYOUTS.get(implementation, "plain") if op == "linear" else "plain"
+    if layout != "plain":
+        arguments = (arguments[0], _stored(arguments[1], layout), arguments[2])
     chosen = OPS[op].implementations[implementation]
-    packed = op == "linear" and implementation == "onednn"
-    served, why = chosen.serves(Site("cpu", DTYPES[dtype], layout="packed" if packed else "plain"))
+    by_name = implementation != "triton"  # the interpreter's time says nothing
+    served, why = chosen.verdict(Site("cpu", DTYPES[dtype], layout=layout), by_name)
     if not served:
         pytest.skip(f"{implementation}: {why}")
     benchmark.group = f"{op} {dtype}"
@@ -72,9 +77,11 @@ def test_op(benchmark: Benchmark, op: str, implementation: str, dtype: str) -> N
         }
 
 
-def _packed(weight: torch.Tensor) -> torch.Tensor:
-    from readoff.kernels.linear import pack
+def _stored(weight: torch.Tensor, layout: str) -> Any:
+    from readoff.kernels.linear import pack, quantise
 
+    if layout == "int8":
+        return pack(quantise(weight, "int8"))
     made = pack(weight)
     if not made.is_mkldnn:
         pytest.skip("this processor packs no weights of that dtype")

@@ -11,17 +11,20 @@ from readoff.bench.report.tables import number
 
 
 def quality(rows: Sequence[Row]) -> list[Table]:
-    """Accuracy and calibration, by kind of confidence."""
+    """Accuracy and calibration, by kind of confidence; what a gate accepts, where there is one."""
+    metrics = ("accuracy", "nll", "brier", "ece", "calibrated_ece")
+    gated = ("accepted", "accepted_accuracy") if any("accepted" in row for row in rows) else ()
     body = [
         [
             f"{row['rung']}, {row['kind']}",
             row["workload"],
             str(row["n"]),
-            *(_metric(row, key) for key in ("accuracy", "nll", "brier", "ece", "calibrated_ece")),
+            *(_metric(row, key) for key in (*metrics, *gated)),
         ]
         for row in rows
     ]
     head = ["confidence", "data", "decisions", "accuracy", "NLL", "Brier", "ECE", "if calibrated"]
+    head += ["accepted", "their accuracy"] if gated else []
     return [Table(head, body, left=frozenset({0, 1}))] if body else []
 
 

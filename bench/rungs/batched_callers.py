@@ -21,6 +21,7 @@ class BatchedCallers(Rung):
     name = "L6"
     title = "readoff, batched callers"
     kind = "readout"
+    calls_engine = True
     group = CALLERS
 
     def prepare(self, engine: Engine, workload: Workload) -> None:

@@ -15,6 +15,7 @@ class LabelRows(Rung):
     name = "L3"
     title = "readoff, label rows"
     kind = "readout"
+    calls_engine = True
 
     def answer(self, ask: Ask) -> Run:
         """One pass a question."""

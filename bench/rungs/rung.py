@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 
 from readoff.bench.records import Ask, Given, Run, Workload
 from readoff.bench.rungs.work import Work
 from readoff.engine.answers import Answer, NoulAnswer
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.engine import Engine
 from readoff.engine.errors import ReadoffError
 from readoff.engine.prompt import Prompt
 from readoff.engine.questions import Question
 from readoff.engine.runtime import threads
 from readoff.engine.serving import Serving
+
+R = TypeVar("R")
 
 
 class UnavailableError(ReadoffError):
@@ -28,13 +31,16 @@ class Rung(ABC):
     """One contender. `prepare` comes before the clock starts, `answer` times itself.
 
     `kind` is "json" where an answer is written out token by token, "readout" where probabilities
-    are read off. `group` is how many requests it takes at a time.
+    are read off. `group` is how many requests it takes at a time. `calls_engine`: it asks the
+    engine, which computes on a thread of its own; others are run on that thread as well, since a
+    second one that uses OpenMP slows both.
     """
 
     name: str
     title: str
     kind: Literal["json", "readout"]
     group: int = 1
+    calls_engine = False
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
@@ -57,6 +63,10 @@ class Rung(ABC):
     def answers(self, asks: Sequence[Ask]) -> list[Run]:
         """Answer up to `group` requests; one run each."""
         return [self.answer(ask) for ask in asks]
+
+    def where_it_computes(self, function: Callable[[], R]) -> R:
+        """`function()`, on the engine's computing thread unless it asks the engine itself."""
+        return function() if self.calls_engine else on_compute_thread(function)
 
     def restart(self) -> None:
         """Forget what was measured so far: the clock starts now."""

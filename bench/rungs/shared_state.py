@@ -15,6 +15,7 @@ class SharedState(Rung):
     name = "L4"
     title = "readoff, state shared"
     kind = "readout"
+    calls_engine = True
 
     def answer(self, ask: Ask) -> Run:
         """One pass."""

@@ -20,6 +20,7 @@ class WarmState(Rung):
     name = "L5"
     title = "readoff, warm state"
     kind = "readout"
+    calls_engine = True
 
     def __init__(self) -> None:
         super().__init__()

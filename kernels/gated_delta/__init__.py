@@ -46,8 +46,8 @@ gated_delta: Op[..., torch.Tensor] = Op(
         triton_support.implementation(
             "gated_delta.triton", "gated_delta", "chunks of 64: prepare, states, outputs"
         ),
-        Implementation("cpu", cpu.gated_delta, on_cpu("chunks of 64, one triangular solve")),
-        Implementation("torch", cpu.gated_delta, always("chunks of 64, one triangular solve")),
+        Implementation("cpu", cpu.gated_delta, on_cpu("chunks of 32, inverse by blocks")),
+        Implementation("torch", cpu.gated_delta, always("chunks of 32, inverse by blocks")),
         by_name_on_cpu(fixed.gated_delta, "segment by segment"),
         Implementation("reference", reference, always("fp32, token by token")),
     ],

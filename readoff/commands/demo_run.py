@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from readoff.commands.demo_states import CASES, Case
 from readoff.commands.output import progress
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from readoff.bench.json_generate import Generated, JsonGenerator
     from readoff.engine.answers import Decision
     from readoff.engine.engine import Engine
+
+R = TypeVar("R")
 
 BUDGET = 60.0
 """Seconds after which no further round of measurements begins."""
@@ -95,20 +97,19 @@ def run(engine: Engine, model: str, *, repeats: int, generate: bool) -> Report:
     generator = None
     if generate:
         with progress("loading the same weights into transformers"):
-            generator = _generator(engine, model)
-    times = [CaseTimes(case) for case in CASES]
-    with _threads(facts["threads"]):
-        with progress("warming up"):
-            engine.warmup()
-            if generator is not None:
-                generator.warmup()
-        started = time.perf_counter()
-        rounds = 0
-        while rounds < repeats and (rounds == 0 or time.perf_counter() - started < BUDGET):
-            rounds += 1
-            with progress(f"round {rounds} of {repeats}"):
-                for one in times:
-                    one.round(engine, generator)
+            generator = _compute(facts["threads"], partial(_generator, engine, model))
+    times = [CaseTimes(case, facts["threads"]) for case in CASES]
+    with progress("warming up"):
+        engine.warmup()
+        if generator is not None:
+            _compute(facts["threads"], generator.warmup)
+    started = time.perf_counter()
+    rounds = 0
+    while rounds < repeats and (rounds == 0 or time.perf_counter() - started < BUDGET):
+        rounds += 1
+        with progress(f"round {rounds} of {repeats}"):
+            for one in times:
+                one.round(engine, generator)
     return Report(
         model=model,
         device=str(facts["device"]),
@@ -122,8 +123,8 @@ def run(engine: Engine, model: str, *, repeats: int, generate: bool) -> Report:
 class CaseTimes:
     """What was measured on one state, round after round."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
+    def __init__(self, case: Case, threads: int = 1) -> None:
+        self.case, self.threads = case, threads
         self.together: list[tuple[Decision, float]] = []
         self.alone: dict[str, list[float]] = {name: [] for name in case.questions}
         self.generated: dict[str, list[Generated]] = {name: [] for name in case.questions}
@@ -134,7 +135,8 @@ class CaseTimes:
         for name, question in self.case.questions.items():
             self.alone[name].append(_timed(engine, self.case, name)[1])
             if generator is not None:
-                self.generated[name].append(generator.ask(self.case.state, question))
+                ask = partial(generator.ask, self.case.state, question)
+                self.generated[name].append(_compute(self.threads, ask))
 
     def report(self) -> CaseReport:
         """Medians, with the answers of the first round: they don't change between rounds."""
@@ -174,14 +176,14 @@ def _generator(engine: Engine, model: str) -> JsonGenerator:
     return JsonGenerator(opponent, engine.renderer.tokenizer)
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """torch's thread count for both contenders; the process gets its own back afterwards."""
-    import torch
+def _compute(count: int, function: Callable[[], R]) -> R:
+    """What the opponent does, with the engine's number of threads and on its computing thread: a
+    second one that uses OpenMP would slow both."""
+    from readoff.engine.compute import on_compute_thread
+    from readoff.engine.runtime import threads
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    def work() -> R:
+        with threads(count):
+            return function()
+
+    return on_compute_thread(work)

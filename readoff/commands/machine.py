@@ -53,6 +53,7 @@ def describe(device: str = "auto", dtype: str = "auto") -> dict[str, Any]:
         "instruction_sets": [],
         "threads": None,
         "demo_model": _demo_model(),
+        "captured_forward": None,
         "kernels": None,
     }
     try:
@@ -101,6 +102,7 @@ def _with_torch(device: str, dtype: str) -> dict[str, Any]:
         "devices": ["cpu", *cuda],
         "instruction_sets": _instruction_sets(),
         "threads": torch.get_num_threads(),
+        "captured_forward": _captured(chosen, number_format),
         "kernels": _operators(chosen, number_format),
     }
 
@@ -112,6 +114,15 @@ def _instruction_sets() -> list[str]:
         return [torch.backends.cpu.get_cpu_capability().lower()]
     found = torch.cpu.get_capabilities()
     return [name for name in INSTRUCTION_SETS if found.get(name)]
+
+
+def _captured(device: torch.device, dtype: torch.dtype) -> str:
+    """Whether passes run as CUDA graphs, or why not."""
+    from readoff.kernels.dispatch import Site
+    from readoff.kernels.triton_support import served_by_triton
+
+    served, why_not = served_by_triton(Site(device.type, dtype))
+    return "yes, after a warm-up" if served else f"no: {why_not}"
 
 
 def _operators(device: torch.device, dtype: torch.dtype) -> dict[str, dict[str, str]]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from readoff.engine.answers import Decision
 from readoff.engine.engine import Engine
 from readoff.engine.errors import (
     BudgetError,
@@ -297,28 +295,3 @@ def test_a_process_that_ends_with_requests_waiting_ends(folder: Path) -> None:
         timeout=120,
     )
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
-
-
-def test_a_callback_may_submit_but_not_wait(folder: Path) -> None:
-    with Engine.from_pretrained(folder, dtype="fp32") as engine:
-        raised: list[BaseException] = []
-        again: list[Future[Decision]] = []
-
-        def called(ticket: Future[Decision]) -> None:
-            try:
-                engine.decide("x", ONE)
-            except ReadoffError as error:
-                raised.append(error)
-            again.append(engine.submit("y", ONE))
-
-        engine.submit(STATE, ONE).add_done_callback(called)
-        while not again:
-            time.sleep(0.001)
-        assert "refund" in again[0].result(timeout=30)
-        assert "own thread" in str(raised[0])
-
-
-def test_an_engine_that_nobody_holds_answers_first(folder: Path) -> None:
-    ticket = Engine.from_pretrained(folder, dtype="fp32").submit(STATE, ONE)
-    gc.collect()
-    assert "refund" in ticket.result(timeout=30)

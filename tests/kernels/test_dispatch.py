@@ -89,3 +89,13 @@ def test_use_without_names_forces_all() -> None:
     with use("reference"):
         rms_norm(torch.ones(2, 4), torch.ones(4), 1e-6, False)
     assert rms_norm.calls["reference"] == before + 1
+
+
+def test_choosing_by_name_and_tensors_gives_the_reason() -> None:
+    from readoff.kernels import dispatch, linear
+
+    x, weight = torch.ones(2, 4), torch.ones(3, 4)
+    name, reason = dispatch.choose("linear", x, weight)
+    assert (name, reason) == ("plain", "torch.nn.functional.linear")
+    with linear.linear.use("reference"):
+        assert dispatch.choose("linear", x, weight) == ("reference", "fp32")

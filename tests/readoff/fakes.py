@@ -16,6 +16,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, tuple[str, ...], bool]] = []
         self.warm = False
+        self.how: dict[str, Any] = {}
 
     def warmup(self) -> None:
         self.warm = True
@@ -24,8 +25,14 @@ class FakeEngine:
         return {"device": "cpu", "dtype": "float32", "threads": 1}
 
     def decide(
-        self, state: Any, questions: Mapping[str, Question], *, legal_mass: bool = False
+        self,
+        state: Any,
+        questions: Mapping[str, Question],
+        *,
+        legal_mass: bool = False,
+        **how: Any,
     ) -> Decision:
+        self.how = how
         self.asked.append((state, tuple(questions), legal_mass))
         answers: dict[str, Answer] = {}
         for name, question in questions.items():

@@ -98,15 +98,18 @@ def test_options_reach_the_engine(
     request_file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen: dict[str, Any] = {}
+    engine = FakeEngine()
     monkeypatch.setattr(
-        options,
-        "load_engine",
-        lambda model, **rest: seen.update(model=model, **rest) or FakeEngine(),
+        options, "load_engine", lambda model, **rest: seen.update(model=model, **rest) or engine
     )
     card = tmp_path / "decision.json"
     card.write_text("{}")
     words = f"decide -r {request_file} --model m --adapter a --revision r --device cpu"
+    words += " --quantize int8 --deterministic --debias both --gate 0.7 --escalate-url http://e:1"
     assert call(*words.split(), "--card", str(card), "--dtype", "fp32", "--threads", "3") == 0
+    escalate = engine.how.pop("escalate")
+    assert escalate.url.startswith("http://e:1/")
+    assert engine.how == {"debias": "both", "gate": 0.7}
     assert seen == {
         "model": "m",
         "adapter": "a",
@@ -115,6 +118,8 @@ def test_options_reach_the_engine(
         "device": "cpu",
         "dtype": options.Dtype.FP32,
         "threads": 3,
+        "quantize": options.Quantise.INT8,
+        "deterministic": True,
     }
 
 
