@@ -45,7 +45,8 @@ class Card:
     """A decision card. `Card.default()` leaves the model's probabilities as they are.
 
     `debias` is the debiasing that its temperatures and prior were fitted under; an engine with the
-    card debiases so unless it is told otherwise.
+    card debiases so unless it is told otherwise. `made_from` tells what the weights beside it were
+    made from, where an export did; nothing depends on it.
     """
 
     template: CardTemplate = field(default_factory=CardTemplate)
@@ -55,6 +56,7 @@ class Card:
     gate: Mapping[str, object] = field(default_factory=dict)
     digests: Digests = field(default_factory=Digests)
     debias: Debias = "none"
+    made_from: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_debias(self.debias, 'The card\'s "debias"')
@@ -108,6 +110,7 @@ class Card:
             gate=_object(content, "gate"),
             digests=Digests(**digests),
             debias=check_debias(content.get("debias", "none"), 'The card\'s "debias"'),
+            made_from=_object(content, "made_from"),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -121,6 +124,7 @@ class Card:
             if table
         }
         debias = {} if self.debias == "none" else {"debias": self.debias}
+        made_from = {"made_from": dict(self.made_from)} if self.made_from else {}
         return {
             "version": VERSION,
             "template": asdict(self.template),
@@ -130,6 +134,7 @@ class Card:
             "gate": dict(self.gate),
             "digests": asdict(self.digests),
             **debias,
+            **made_from,
         }
 
     def save(self, path: str | Path) -> None:

@@ -93,3 +93,7 @@ class PrefixFileError(ReadoffError):
 class EscalationError(ReadoffError):
     """The endpoint that uncertain answers are escalated to can't be reached, refuses, or gives no
     legal answer."""
+
+
+class ExportError(ReadoffError):
+    """An export can't be made or written: its target, its space on the disk, its base or format."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from readoff.engine.cache import cache_folder
 from readoff.engine.checkpoint import Checkpoint, HeadChoice, digest_files
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.config import Architecture, ModelConfig
 from readoff.engine.dequantise import dequantise, is_readable
 from readoff.engine.errors import CheckpointError
@@ -68,7 +70,9 @@ class GgufCheckpoint(Checkpoint):
         # A private mapping: pages stay the file's, and torch gets memory it believes writable.
         size = path.stat().st_size
         self._bytes = torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
-        self.config = metadata.config(self._vocab_size(), tied=self._tie(head))
+        vocab_size = self._vocab_size()
+        tied = on_compute_thread(partial(self._tie, head))  # it may compare two matrices
+        self.config = metadata.config(vocab_size, tied=tied)
         shapes = {name: tensor.shape for name, tensor in self._stored.items()}
         check_parameters(self.config, shapes, str(path))
 

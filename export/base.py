@@ -78,7 +78,11 @@ def _parts(names: Iterable[str]) -> list[str]:
         if normalise(name) is None:
             part = next((told for key, told in _PARTS.items() if key in name.split(".")[:2]), None)
             counts[part or "other"] += part is not None  # rotary tables are no loss
-    return [f"{part} ({count} tensors)" for part, count in sorted(counts.items()) if count]
+    return [
+        f"{part} ({count} tensor{'s' * (count != 1)})"
+        for part, count in sorted(counts.items())
+        if count
+    ]
 
 
 def _stored_names(folder: Path) -> Iterable[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from readoff.engine.batch import Batch
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import Checkpoint
 from readoff.engine.errors import NumericsError
@@ -14,7 +15,7 @@ from readoff.engine.forest import Forest
 from readoff.engine.prompt import Renderer
 from readoff.engine.questions import Choice, Noul, Question, Score
 from readoff.engine.text import Text
-from readoff.export.streamed import streamed_readout
+from readoff.export.streamed import streamed_readouts
 
 PROBES: tuple[tuple[Text, Mapping[str, Question]], ...] = (
     (
@@ -75,32 +76,37 @@ def compare(
     `progress(layers done, layers)` counts those of both. Raises NumericsError for logits that
     aren't finite.
     """
-    forest = _forest(renderer, card, before.config.max_position_embeddings)
-    if not forest.reads:
+    batches = _batches(renderer, card, before.config.max_position_embeddings)
+    if not batches:
         return None
-    batch = forest.batch()
     layers = before.config.num_layers
-    first = streamed_readout(before, batch, lambda done, of: progress(done, 2 * layers))
-    second = streamed_readout(after, batch, lambda done, of: progress(layers + done, 2 * layers))
-    if not (first.logits.isfinite().all() and second.logits.isfinite().all()):
+    pair = (
+        streamed_readouts(before, batches, lambda done, of: progress(done, 2 * layers)),
+        streamed_readouts(after, batches, lambda done, of: progress(layers + done, 2 * layers)),
+    )
+    first, second = (torch.cat([one.logits for one in readouts]) for readouts in pair)
+    p, q = (torch.cat([one.probabilities for one in readouts]) for readouts in pair)
+    if not (first.isfinite().all() and second.isfinite().all()):
         raise NumericsError(
             "The model gives logits that aren't finite numbers: its weights are damaged, or the "
             "adapter belongs to another."
         )
-    counts = batch.label_offsets.diff().tolist()
-    pairs = zip(first.logits.split(counts), second.logits.split(counts), strict=True)
+    counts = torch.cat([batch.label_offsets.diff() for batch in batches]).tolist()
+    questions = zip(first.split(counts), second.split(counts), strict=True)
     return Difference(
         questions=len(counts),
-        logit=_largest(first.logits - second.logits),
-        probability=_largest(first.probabilities - second.probabilities),
-        changed=sum(int(a.argmax() != b.argmax()) for a, b in pairs),
-        largest_logit=_largest(first.logits),
+        logit=_largest(first - second),
+        probability=_largest(p - q),
+        changed=sum(int(a.argmax() != b.argmax()) for a, b in questions),
+        largest_logit=_largest(first),
     )
 
 
-def _forest(renderer: Renderer, card: Card, limit: int) -> Forest:
-    forest = Forest()
+def _batches(renderer: Renderer, card: Card, limit: int) -> list[Batch]:
+    """A batch a state, so that little is held at a time."""
+    batches = []
     for state, questions in PROBES:
+        forest = Forest()
         prompts = renderer.render(state, questions)
         for question, prompt in zip(questions.values(), prompts, strict=True):
             if len(prompt) > limit:
@@ -112,7 +118,9 @@ def _forest(renderer: Renderer, card: Card, limit: int) -> Forest:
                 card.prior_for(kind, None, options),
                 card.temperature_for(kind, None, options),
             )
-    return forest
+        if forest.reads:
+            batches.append(forest.batch())
+    return batches
 
 
 def _largest(values: torch.Tensor) -> float:

@@ -11,7 +11,6 @@ base doesn't fit merged weights.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +21,8 @@ import torch
 from readoff.engine.card import Card
 from readoff.engine.card_fields import CardTemplate, Digests
 from readoff.engine.checkpoint import Checkpoint, digest_files, open_checkpoint
-from readoff.engine.errors import CardError
+from readoff.engine.errors import CardError, ExportError
+from readoff.engine.gguf_checkpoint import GgufCheckpoint
 from readoff.engine.loading import find_card, load_renderer
 from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
 from readoff.engine.parameters import parameter_shapes
@@ -37,7 +37,6 @@ from readoff.export.base import (
     stored_dtypes,
 )
 from readoff.export.difference import compare
-from readoff.export.errors import ExportError
 from readoff.export.hf_folder import (
     BESIDE,
     TOKENIZER_FILES,
@@ -45,7 +44,7 @@ from readoff.export.hf_folder import (
     hf_config,
     write_config,
 )
-from readoff.export.merged import PROVENANCE_FILE, Merged, Origin
+from readoff.export.merged import Merged, Origin
 from readoff.export.shards import SHARD_SIZE, Entry, Shard, plan_shards, write_shards
 from readoff.export.target import check_target, new_export
 
@@ -92,14 +91,14 @@ def merge(
     dtypes = stored_dtypes(base, parameter_shapes(checkpoint.config))
     shards = _plan(checkpoint, dtypes, dtype, max_shard_size)
     main = _main_dtype(shards)
-    size = sum(shard.nbytes for shard in shards) + _BESIDE_WEIGHTS
+    size = sum(shard.nbytes for shard in shards)
     with (
         showing(progress) as report,
-        new_export(out, force=force, sources=_sources(checkpoint), size=size) as draft,
+        new_export(
+            out, force=force, sources=_sources(checkpoint), size=size + _BESIDE_WEIGHTS
+        ) as draft,
     ):
-        write_shards(
-            draft, shards, checkpoint, lambda done, of: report("writing weights", done, of)
-        )
+        write_shards(draft, shards, checkpoint, lambda done, of: report("merging", done, of))
         write_config(draft, hf_config(base, checkpoint.config, main, renderer.tokenizer))
         copy_files(checkpoint.tokenizer_files, TOKENIZER_FILES, draft)
         copy_files(base.folders[0], BESIDE, draft)
@@ -110,7 +109,7 @@ def merge(
             adapters=_origins(checkpoint),
             digest=written.digest(),
             dtype=str(main).removeprefix("torch."),
-            nbytes=sum(shard.nbytes for shard in shards),
+            nbytes=size,
             files=len(shards),
             tensors=sum(len(shard.entries) for shard in shards),
             untied=base.config.tie_word_embeddings and not checkpoint.config.tie_word_embeddings,
@@ -121,13 +120,11 @@ def merge(
                 written,
                 renderer,
                 found,
-                lambda done, of: report("comparing layers", done, of),
+                lambda done, of: report("comparing", 2 * size * done // of, 2 * size),
             ),
             notes=tuple(notes),
         )
-        _result_card(found, merged.digest, renderer).save(draft)
-        text = json.dumps(merged.provenance(), indent=1, ensure_ascii=False)
-        (draft / PROVENANCE_FILE).write_text(text + "\n", encoding="utf-8")
+        _result_card(found, merged, renderer).save(draft)
     return merged
 
 
@@ -137,9 +134,8 @@ def _open(
     revision: str | None,
     progress: Progress | bool | None,
 ) -> Checkpoint:
-    first, *more = [*adapters] or [None]
-    checkpoint = resolve(source, first, revision, progress=progress)
-    for adapter in more:
+    checkpoint = resolve(source, adapters[0] if adapters else None, revision, progress=progress)
+    for adapter in adapters[1:]:
         # Opened on the source too: whether it fits by name and shape is decided there.
         fitting = resolve(source, adapter, revision, progress=progress)
         assert isinstance(fitting, AdaptedCheckpoint)
@@ -155,15 +151,8 @@ def _check_base(source: str | Path, checkpoint: Checkpoint, dequantised: str | N
             "numbers. Merge it into the unquantised base. If there is none, write this base as a "
             "folder first (export merge without an adapter dequantises it) and merge into that."
         )
-    if not adapted and not base_is_file(checkpoint):
+    if not adapted and not isinstance(checkpoint, GgufCheckpoint):
         raise ExportError(f"There is nothing to merge into {source}. Give an adapter: --adapter.")
-
-
-def base_is_file(checkpoint: Checkpoint) -> bool:
-    """Whether writing the base alone changes its form: from one GGUF file to a folder."""
-    from readoff.engine.gguf_checkpoint import GgufCheckpoint
-
-    return isinstance(base_of(checkpoint), GgufCheckpoint)
 
 
 def _find_card(checkpoint: Checkpoint, path: str | Path | None) -> tuple[Card, list[str]]:
@@ -210,13 +199,14 @@ def _read_back(draft: Path, checkpoint: Checkpoint) -> Checkpoint:
     return written
 
 
-def _result_card(card: Card, digest: str, renderer: Renderer) -> Card:
+def _result_card(card: Card, merged: Merged, renderer: Renderer) -> Card:
     """`card` for the merged weights: no adapter is left."""
     template = renderer.template
     return replace(
         card,
         template=CardTemplate(template.id, template.digest, template.order),
-        digests=Digests(weights=digest, tokenizer=renderer.tokenizer.digest),
+        digests=Digests(weights=merged.digest, tokenizer=renderer.tokenizer.digest),
+        made_from=merged.provenance(),
     )
 
 

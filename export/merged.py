@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from readoff import __version__
 from readoff.export.difference import Difference
-
-PROVENANCE_FILE = "merge.json"
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Merged:
         """What the result was made from, as JSON values that name no place on this machine."""
         return {
             "version": 1,
-            "readoff": __version__,
+            "readoff": version("readoff"),
             "base": asdict(self.base),
             "adapters": [asdict(adapter) for adapter in self.adapters],
             "result": {"digest": self.digest, "dtype": self.dtype, "untied": self.untied},

@@ -18,9 +18,9 @@ from typing import BinaryIO
 import torch
 
 from readoff.engine.checkpoint import Checkpoint, row_blocks
+from readoff.engine.errors import ExportError
 from readoff.engine.parameters import Shape
 from readoff.engine.safetensors_checkpoint import INDEX, SINGLE
-from readoff.export.errors import ExportError
 
 DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 """What may be written, with the format's name for it."""
@@ -142,4 +142,4 @@ def _write_tensor(file: BinaryIO, entry: Entry, checkpoint: Checkpoint) -> None:
                 f"{entry.name} has values that aren't finite numbers: the base is damaged, or the "
                 "adapter belongs to another."
             )
-        file.write(block.view(torch.uint8).numpy())
+        file.write(block.view(torch.uint8).numpy().data)

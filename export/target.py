@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from readoff.engine.errors import ReadoffError
-from readoff.export.errors import ExportError
+from readoff.engine.errors import ExportError, ReadoffError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -25,13 +24,22 @@ def check_target(out: Path, *, force: bool = False, sources: Iterable[Path] = ()
     `sources` are files and folders that the export reads: replacing them is refused, `force` or
     not. Raises ExportError.
     """
+    try:
+        return _checked(out, force, sources)
+    except OSError as error:  # a name that is too long, a loop of links
+        raise _explained(error, out) from error
+
+
+def _checked(out: Path, force: bool, sources: Iterable[Path]) -> Path:
     target = Path(os.path.abspath(out.expanduser()))
-    above = next(folder for folder in target.parents if folder.exists())
+    above = next(folder for folder in (target.parents or [target]) if folder.exists())
     if not above.is_dir():
         raise ExportError(f"{out} can't be made, for {above} is a file. Choose another folder.")
     if not os.access(above, os.W_OK | os.X_OK):
         raise ExportError(f"{out} can't be written: there is no permission to write to {above}.")
-    if not os.path.lexists(target):
+    try:
+        target.lstat()
+    except FileNotFoundError:
         return target
     if not target.is_dir():
         raise ExportError(f"{out} exists and isn't a folder. Choose another name.")
@@ -59,7 +67,7 @@ def new_export(
     """
     target = check_target(out, force=force, sources=sources)
     made: list[Path] = []
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    draft = target.with_name(f".readoff-export-{secrets.token_hex(4)}")
     published = False
     try:
         for folder in reversed(target.parents):

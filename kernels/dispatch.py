@@ -138,13 +138,7 @@ class Op(Generic[P, R]):
         for implementation in self.implementations.values():
             used = implementation.name == chosen
             served, reason = implementation.verdict(site, used)
-            word = (
-                "used"
-                if used
-                else "available"
-                if served
-                else "not available"
-            )
+            word = "used" if used else "available" if served else "not available"
             told[implementation.name] = f"{word}: {reason}" if reason else word
         return told
 

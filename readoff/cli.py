@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from readoff import __version__
-from readoff.commands import bench, calibrate, decide, demo, fetch, info, kernels
+from readoff.commands import bench, calibrate, decide, demo, export, fetch, info, kernels
 from readoff.engine.errors import ReadoffError, RequestError
 
 EXTRAS = {
@@ -37,6 +37,7 @@ app.command("demo")(demo.demo)
 app.command("decide")(decide.decide)
 app.add_typer(bench.app, name="bench")
 app.command("calibrate")(calibrate.calibrate)
+app.add_typer(export.app, name="export")
 app.command("info")(info.info)
 app.command("fetch")(fetch.fetch)
 app.add_typer(kernels.app, name="kernels")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from readoff.commands import options
-from readoff.commands.download import LineProgress, demo_model
+from readoff.commands.download import LineProgress
 from readoff.commands.output import note, print_json
 
 if TYPE_CHECKING:
@@ -66,17 +66,15 @@ def merge(
 
         readoff decide --model merged --request request.json
     """
-    from readoff.engine.runtime import choose_dtype
-    from readoff.export.merge import merge as merged_folder
-    from readoff.export.shards import parse_size
-
     import torch
 
+    from readoff.engine.runtime import choose_dtype
+    from readoff.export import merge as merging
+    from readoff.export.shards import parse_size
+
     limit = parse_size(max_shard_size)
-    if model == "demo":
-        demo_model()
     kind = None if dtype is Stored.AUTO else choose_dtype(dtype.value, torch.device("cpu"))
-    merged = merged_folder(
+    merged = merging.merge(
         model,
         adapter or (),
         out,
@@ -116,8 +114,9 @@ def _lines(merged: Merged) -> list[str]:
         found = merged.difference
         lines.append(
             f"exactness  max |Δlogit| {found.logit:.2g} (of {found.largest_logit:.1f}), "
-            f"max |Δp| {found.probability:.2g}; {found.changed} of {found.questions} answers changed"
+            f"max |Δp| {found.probability:.2g}, "
+            f"{found.changed} of {found.questions} answers changed"
         )
-    for told in (merged.base, *merged.adapters):
-        lines.append(f"sha256     {told.digest}  {told.name}")
-    return [*lines, f"sha256     {merged.digest}  the result"]
+    digests = [(told.digest, told.name) for told in (merged.base, *merged.adapters)]
+    digests.append((merged.digest, "the result"))
+    return lines + [f"sha256     {digest}  {name}" for digest, name in digests]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from contextvars import ContextVar
 from pathlib import Path
@@ -72,3 +74,30 @@ def test_loading_and_passes_of_all_engines_run_there(
         one.decide(STATE, {"q": REFUND})
         other.decide(STATE, {"q": REFUND})
     assert seen == {on_compute_thread(threading.current_thread)}
+
+
+TEAMS = """
+import os, sys
+import numpy, torch
+import readoff.engine.engine
+def count():
+    return len(os.listdir("/proc/self/task"))
+before = count()
+engine = readoff.engine.engine.Engine.from_pretrained(sys.argv[1], dtype="fp32")
+engine.decide("A state. " * 200, {"q": readoff.engine.questions.Noul()})
+print(count() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_process_has_one_team_of_openmp_threads(demo_checkpoint: Path) -> None:
+    """The engine's thread, the computing one, and its helper: a second team would slow both."""
+    done = subprocess.run(
+        [sys.executable, "-c", TEAMS, str(demo_checkpoint)],
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == 3
