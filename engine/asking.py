@@ -52,9 +52,12 @@ class Asking:
         """
         start = time.perf_counter() if start is None else start
         _check_options(priority, deadline_ms)
-        prompts = self.renderer.render(state, questions)
-        if not prompts:
-            raise QuestionError(f"{where or 'The request'} has no questions; ask at least one.")
+        try:
+            prompts = self.renderer.render(state, questions)
+        except QuestionError as error:
+            if not where:
+                raise
+            raise QuestionError(f"{where}: {error}") from error
         lines = []
         for (name, question), prompt in zip(questions.items(), prompts, strict=True):
             self._check_length(prompt, f"{where}, question {name!r}" if where else f"{name!r}")

@@ -12,12 +12,12 @@ from typing import Any, TypedDict, Unpack
 from readoff.engine.answers import Decision, Usage
 from readoff.engine.asking import Asking, Questions
 from readoff.engine.card_fields import Debias
-from readoff.engine.debias import ROTATIONS
+from readoff.engine.debias import Key
 from readoff.engine.errors import ReadoffError
 from readoff.engine.escalation import LIMIT, TIMEOUT, Escalate
 from readoff.engine.gate import Gate
 from readoff.engine.job import Job
-from readoff.engine.policy import Policy
+from readoff.engine.policy import Policy, Wishes
 from readoff.engine.scheduler import late
 from readoff.engine.text import Text
 from readoff.engine.worker import Worker
@@ -37,7 +37,7 @@ class How(Queued, total=False):
     """Every option of a call: see `Calls.decide`."""
 
     debias: Debias | None
-    rotations: int
+    rotations: int | None
     gate: Gate | float | None
     escalate: Escalate | None
     escalate_limit: int
@@ -60,7 +60,7 @@ class Calls:
         priority: int = 0,
         deadline_ms: float | None = None,
         debias: Debias | None = None,
-        rotations: int = ROTATIONS,
+        rotations: int | None = None,
         gate: Gate | float | None = None,
         escalate: Escalate | None = None,
         escalate_limit: int = LIMIT,
@@ -78,9 +78,10 @@ class Calls:
             debias: "prior" (what the model answers about nothing is subtracted), "rotate" (several
                 orders of a Choice's options, averaged), "both" or "none"; by default what the card
                 says. See `readoff.engine.debias`.
-            rotations: how many orders, at most.
-            gate: a `Gate` or a threshold; by default the card's. `Decision.verdicts` says which
-                answers it accepts.
+            rotations: how many orders, at most; by default what the card says.
+            gate: a `Gate` or a threshold; by default the card's, which isn't applied where `debias`
+                or `rotations` are others than the card's. `Decision.verdicts` says which answers it
+                accepts.
             escalate: called with the state and a question where the gate doesn't accept; its answer
                 takes the place of the model's. See `readoff.engine.escalation`, and
                 `ChatEscalation` for chat endpoints.
@@ -142,8 +143,7 @@ class Calls:
         """`decide` for asyncio, with the same options; cancelling the task takes the request out
         of the queue, unless it is debiased or escalated, which then go on unheard."""
         start = time.perf_counter()
-        asked = how.get("debias"), how.get("gate"), how.get("escalate")
-        if not self._policy.plain(*asked):
+        if not self._policy.plan(**_wishes(how)).plain:
             return await asyncio.to_thread(self.decide, state, questions, **how)
         # Text to tokens can take long: the event loop doesn't wait for it.
         make = partial(self._asking.job, start=start)
@@ -170,16 +170,7 @@ class Calls:
         self, requests: Sequence[Request], patient: bool, **how: Unpack[How]
     ) -> list[Decision]:
         ask = partial(self._ask, patient=patient, **_queued(how))
-        return self._policy.decide(
-            ask,
-            requests,
-            debias=how.get("debias"),
-            rotations=how.get("rotations", ROTATIONS),
-            gate=how.get("gate"),
-            escalate=how.get("escalate"),
-            limit=how.get("escalate_limit", LIMIT),
-            timeout=how.get("escalate_timeout", TIMEOUT),
-        )
+        return self._policy.decide(ask, requests, **_wishes(how))
 
     def _ask(
         self, requests: Sequence[Request], *, patient: bool, **queued: Unpack[Queued]
@@ -192,9 +183,10 @@ class Calls:
                 "thread. Use submit there, or hand the work to another thread."
             )
         many = len(requests) > 1
+        named = many and not any(isinstance(name, Key) for _, asked in requests for name in asked)
         jobs = [
             self._asking.job(
-                *request, where=f"Request {number}" if many else "", start=start, **queued
+                *request, where=f"Request {number}" if named else "", start=start, **queued
             )
             for number, request in enumerate(requests)
         ]
@@ -214,6 +206,17 @@ def _queued(how: How) -> Queued:
         legal_mass=how.get("legal_mass", False),
         priority=how.get("priority", 0),
         deadline_ms=how.get("deadline_ms"),
+    )
+
+
+def _wishes(how: How) -> Wishes:
+    return Wishes(
+        debias=how.get("debias"),
+        rotations=how.get("rotations"),
+        gate=how.get("gate"),
+        escalate=how.get("escalate"),
+        limit=how.get("escalate_limit", LIMIT),
+        timeout=how.get("escalate_timeout", TIMEOUT),
     )
 
 

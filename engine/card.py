@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Literal, NoReturn, TypeAlias, cast
 
 from readoff.engine.card_fields import (
+    ROTATIONS,
     TYPES,
     CardTemplate,
     Debias,
@@ -23,6 +24,7 @@ from readoff.engine.card_fields import (
     Prior,
     Temperature,
     check_debias,
+    check_rotations,
 )
 from readoff.engine.errors import CardError
 from readoff.engine.labels import LabelSpace
@@ -44,8 +46,9 @@ Digest: TypeAlias = str | Literal[_Unchecked.UNCHECKED] | None
 class Card:
     """A decision card. `Card.default()` leaves the model's probabilities as they are.
 
-    `debias` is the debiasing that its temperatures and prior were fitted under; an engine with the
-    card debiases so unless it is told otherwise. `made_from` tells what the weights beside it were
+    `debias` is the debiasing that its temperatures, prior and gate were fitted under; an engine
+    with the card debiases so unless it is told otherwise. `rotations` is the number of orders
+    under "rotate" and "both"; elsewhere it means nothing and is the default. `made_from` tells what the weights beside it were
     made from, where an export did; nothing depends on it.
     """
 
@@ -56,10 +59,14 @@ class Card:
     gate: Mapping[str, object] = field(default_factory=dict)
     digests: Digests = field(default_factory=Digests)
     debias: Debias = "none"
+    rotations: int = ROTATIONS
     made_from: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_debias(self.debias, 'The card\'s "debias"')
+        check_rotations(self.rotations, 'The card\'s "rotations"')
+        if self.debias not in ("rotate", "both"):
+            object.__setattr__(self, "rotations", ROTATIONS)
 
     @classmethod
     def default(cls) -> Card:
@@ -110,6 +117,9 @@ class Card:
             gate=_object(content, "gate"),
             digests=Digests(**digests),
             debias=check_debias(content.get("debias", "none"), 'The card\'s "debias"'),
+            rotations=check_rotations(
+                content.get("rotations", ROTATIONS), 'The card\'s "rotations"'
+            ),
             made_from=_object(content, "made_from"),
         )
 
@@ -123,7 +133,9 @@ class Card:
             for name, table in (("by_field", p.by_field), ("by_options", p.by_options))
             if table
         }
-        debias = {} if self.debias == "none" else {"debias": self.debias}
+        debias: dict[str, object] = {} if self.debias == "none" else {"debias": self.debias}
+        if self.rotations != ROTATIONS:
+            debias["rotations"] = self.rotations
         made_from = {"made_from": dict(self.made_from)} if self.made_from else {}
         return {
             "version": VERSION,

@@ -17,6 +17,9 @@ Debias: TypeAlias = Literal["none", "prior", "rotate", "both"]
 DEBIAS: tuple[Debias, ...] = ("none", "prior", "rotate", "both")
 """The ways of debiasing without labels; `debias.py` says what each does."""
 
+ROTATIONS = 4
+"""Orders that a Choice is asked in where it is rotated, or as many as it has options."""
+
 _BUCKET = re.compile(r"(choice|score|noul):([1-9]\d*)(?:-([1-9]\d*))?", re.ASCII)
 
 
@@ -120,6 +123,13 @@ def check_debias(value: object, what: str = "debias") -> Debias:
             return mode
     known = ", ".join(f'"{name}"' for name in DEBIAS)
     raise CardError(f"{what} must be one of {known}, not {value!r}.")
+
+
+def check_rotations(value: object, what: str = "rotations") -> int:
+    """Return `value` if it is a number of rotations, 1 or more, else CardError."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CardError(f"{what} must be 1 or more, not {value!r}.")
+    return value
 
 
 def bucket(key: str) -> tuple[str, int, int]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from readoff.engine.answers import Answer, Decision, Usage, build_answer
 from readoff.engine.calibration import probabilities
 from readoff.engine.card import Card
+from readoff.engine.card_fields import ROTATIONS as ROTATIONS
 from readoff.engine.card_fields import Debias
 from readoff.engine.errors import QuestionError
 from readoff.engine.questions import Choice, Question, check_questions
@@ -36,13 +37,25 @@ from readoff.engine.text import Text
 CONTENT_FREE: Text = "N/A"
 """The state that says nothing."""
 
-ROTATIONS = 4
-"""Orders of a Choice's options, or as many as it has options."""
-
 Logits: TypeAlias = Mapping[str, float]
 Questions: TypeAlias = Mapping[str, Question]
 Ask: TypeAlias = Callable[[Sequence[tuple[Text, Questions]]], list[Decision]]
 """Requests to decisions whose answers hold raw logits: `decide_many` without any debiasing."""
+
+
+class Key(str):
+    """A question's id of our own, which no field of a card has: a card knows nothing of the orders
+    that are not returned. Its repr is what an error calls the question: the user's own id."""
+
+    shown: str
+
+    def __new__(cls, key: str, shown: str) -> Key:
+        made = super().__new__(cls, f"\x00{key}")
+        made.shown = shown
+        return made
+
+    def __repr__(self) -> str:
+        return self.shown
 
 
 @dataclass(frozen=True)
@@ -58,8 +71,11 @@ class Expansion:
     orders: Mapping[str, tuple[str, ...]]
 
 
-def expand(questions: Questions, mode: Debias, rotations: int = ROTATIONS) -> Expansion:
-    """What is asked about the state for `questions` under `mode`.
+def expand(
+    questions: Questions, mode: Debias, rotations: int = ROTATIONS, where: str = ""
+) -> Expansion:
+    """What is asked about the state for `questions` under `mode`. `where` is added to a question's
+    id in errors.
 
     Raises QuestionError for questions that aren't legal, or a number of rotations below 1.
     """
@@ -72,8 +88,8 @@ def expand(questions: Questions, mode: Debias, rotations: int = ROTATIONS) -> Ex
         turned: list[Question] = [question]
         if mode in ("rotate", "both") and isinstance(question, Choice):
             turned += [rotated(question, by) for by in shifts(len(question.options), rotations)[1:]]
-        # Keys that no field of a card has: it knows nothing of the orders that are not returned.
-        keys = tuple(f"\x00{number}:{order}" for order in range(len(turned)))
+        shown = f"{name!r}{where}"
+        keys = tuple(Key(f"{number}:{order}", shown) for order in range(len(turned)))
         asked |= zip(keys, turned, strict=True)
         orders[name] = keys
     return Expansion(dict(questions), asked, orders)
@@ -201,15 +217,19 @@ def debiased(
     needed it first. `latency_ms` of a single request is that of everything.
     """
     started = time.perf_counter()
-    expansions = [expand(questions, mode, rotations) for _, questions in requests]
+    many = len(requests) > 1
+    expansions = [
+        expand(questions, mode, rotations, f" of request {number}" if many else "")
+        for number, (_, questions) in enumerate(requests)
+    ]
     sent = [(state, e.asked) for (state, _), e in zip(requests, expansions, strict=True)]
     known, missing = _measured(expansions, priors) if mode in ("prior", "both") else ({}, [])
-    decisions = ask([*sent, *((CONTENT_FREE, {"q": question}) for _, question in missing)])
+    decisions = ask([*sent, *((CONTENT_FREE, {key: question}) for _, key, question in missing)])
     extra = [Usage(0, 0, 0) for _ in requests]
     free = decisions[len(requests) :]
-    for (owner, question), decision in zip(missing, free, strict=True):
-        known[fingerprint(question)] = decision["q"].logits
-        priors.put(question, decision["q"].logits)
+    for (owner, key, question), decision in zip(missing, free, strict=True):
+        known[fingerprint(question)] = decision[key].logits
+        priors.put(question, decision[key].logits)
         extra[owner] = _sum(extra[owner], decision.usage)
     wall = (time.perf_counter() - started) * 1e3
     made = []
@@ -223,17 +243,18 @@ def debiased(
 
 def _measured(
     expansions: Sequence[Expansion], priors: Priors
-) -> tuple[dict[str, Logits], list[tuple[int, Question]]]:
-    """(what is known by fingerprint, (request, question) of what has to be asked)."""
+) -> tuple[dict[str, Logits], list[tuple[int, Key, Question]]]:
+    """(what is known by fingerprint, (request, key, question) of what has to be asked)."""
     known: dict[str, Logits] = {}
-    missing: dict[str, tuple[int, Question]] = {}
+    missing: dict[str, tuple[int, Key, Question]] = {}
     for number, expansion in enumerate(expansions):
-        for question in expansion.asked.values():
+        for name, question in expansion.asked.items():
             key, found = fingerprint(question), priors.get(question)
             if found is not None:
                 known[key] = found
             elif key not in known:
-                missing.setdefault(key, (number, question))
+                shown = f"{name!r} (about the content-free state {CONTENT_FREE!r})"
+                missing.setdefault(key, (number, Key("free", shown), question))
     return known, list(missing.values())
 
 

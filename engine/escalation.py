@@ -26,7 +26,7 @@ from readoff.engine.answers import (
 from readoff.engine.errors import ReadoffError
 from readoff.engine.gate import Gate
 from readoff.engine.questions import Question
-from readoff.engine.text import Text
+from readoff.engine.text import Text, check_unicode
 
 Escalate: TypeAlias = Callable[[Text, Question], Answer]
 """Called from several threads at once. Whatever it raises is a failure of this one question."""
@@ -38,6 +38,7 @@ TIMEOUT = 30.0
 """Seconds after which a question is given up."""
 
 _LONGEST = 300  # characters of a failure
+_ROUNDING = 1e-9  # what a sum of float64 may lose
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,9 @@ def gated(
 
     Raises ReadoffError for an escalation without a gate, and a limit or timeout that is none.
     """
+    check_escalation(gate, escalate, limit, timeout)
     if gate is None:
-        if escalate is not None:
-            raise ReadoffError(
-                "There is an escalation and no gate that would turn anything away. Give gate= too, "
-                "or use a decision card that holds one."
-            )
         return list(decisions)
-    _check_bounds(limit, timeout)
     verdicts = [
         {name: Verdict(accept) for name, accept in gate.judge(decision).items()}
         for decision in decisions
@@ -115,8 +111,8 @@ def _asked(
         result: Answer | str
         try:
             result = _legal(escalate(task.state, task.question), task.question)
-        except Exception as error:  # a user's callable: whatever it raises is its failure
-            result = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST]
+        except BaseException as error:  # a user's callable: whatever it raises is its failure,
+            result = _told(error)  # SystemExit too, which ends no more than this thread
         done.put((number, result))
 
     def keep(number: int, result: Answer | str) -> None:
@@ -138,6 +134,35 @@ def _asked(
     return found
 
 
+def check_escalation(
+    gate: Gate | None, escalate: object, limit: int = LIMIT, timeout: float = TIMEOUT
+) -> None:
+    """Raise ReadoffError for what can't be escalated with; nothing is asked."""
+    _check_bounds(limit, timeout)
+    if escalate is None:
+        return
+    if not callable(escalate):
+        raise ReadoffError(
+            "An escalation must be callable with a state and a question, for example a "
+            f"ChatEscalation, not {type(escalate).__name__}."
+        )
+    if gate is None:
+        raise ReadoffError(
+            "There is an escalation and no gate that would turn anything away. Give gate= too, "
+            "or use a decision card that holds one."
+        )
+
+
+def _told(error: BaseException) -> str:
+    """The failure in one short line that any JSON can hold."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # its own text fails
+        said = "(no text)"
+    line = f"{type(error).__name__}: {said}"[:_LONGEST]
+    return line.encode("utf-8", "replace").decode("utf-8")
+
+
 def _legal(answer: object, question: Question) -> Answer:
     """`answer` if it can stand in for one to `question`. Raises ValueError."""
     if not isinstance(answer, get_args(Answer)):
@@ -151,15 +176,36 @@ def _legal(answer: object, question: Question) -> Answer:
         if tuple(made.probabilities) != question.options:
             raise ValueError("the answer has other options than the question")
         p = list(made.probabilities.values())
-    if not all(0.0 <= value <= 1.0 for value in p) or abs(math.fsum(p) - 1.0) > 1e-3:
+    if not all(map(_is_share, p)) or abs(math.fsum(p) - 1.0) > 1e-3:
         raise ValueError("the answer's probabilities are no distribution")
     if isinstance(made, ChoiceAnswer) and made.probabilities.get(made.choice) != max(p):
         raise ValueError("the answer's choice is not its most probable option")
+    if not isinstance(made, NoulAnswer) and not _is_share(made.confidence):
+        raise ValueError("the answer's confidence is no number from 0 to 1")
+    if made.legal_mass is not None and not _is_share(made.legal_mass):
+        raise ValueError("the answer's legal mass is no number from 0 to 1")
     if isinstance(made, ScoreAnswer):
+        if tuple(made.legend) != question.options:
+            raise ValueError("the answer's legend has other levels than the question")
+        for text in made.legend.values():
+            if not isinstance(text, str):
+                raise ValueError("the answer's legend holds something else than text")
+            check_unicode(text, "The answer's legend")
         mean = math.fsum(level * value for level, value in enumerate(p))
-        if not abs(made.score - mean) <= 1e-6:
+        if not _is_number(made.score) or not abs(made.score - mean) <= 1e-6:
             raise ValueError("the answer's score is not the mean level of its probabilities")
     return made
+
+
+def _is_number(value: object) -> bool:
+    """Whether JSON has a number for it."""
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and math.isfinite(cast(float, value))
+
+
+def _is_share(value: object) -> bool:
+    """Whether it is a number from 0 to 1, or a rounding error beside it."""
+    return _is_number(value) and -_ROUNDING <= cast(float, value) <= 1.0 + _ROUNDING
 
 
 def _check_bounds(limit: int, timeout: float) -> None:

@@ -32,10 +32,12 @@ class ChatEscalation:
     """A callable for `decide(escalate=)`. May be called from several threads at once.
 
     `url` is the server's address, or that of its chat resource; `model` the model's name there;
-    `key` a bearer token. `timeout` bounds each wait for the network. `extra` goes into each request
+    `key` a bearer token, whose outer blanks are dropped. `timeout` bounds each wait for the network. `extra` goes into each request
     as it is and replaces what stands there under the same name.
 
     The model names an option and no probabilities, so all of the probability is on that option.
+    `self.url` and errors hold neither the key nor the user and the query of the address. Raises
+    EscalationError for an address or a key that can't be used.
     """
 
     def __init__(
@@ -52,24 +54,32 @@ class ChatEscalation:
 
         try:
             address = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise EscalationError(f"{url!r} is no URL ({error}).") from None
+        except (httpx.InvalidURL, TypeError):
+            address = httpx.URL("")
         if address.scheme not in ("http", "https") or not address.host:
-            raise EscalationError(f"{url!r} is no URL; write it as http://HOST:PORT.")
-        base = url.rstrip("/").removesuffix(PATH).removesuffix("/v1")
-        self.url = base + PATH
+            # Not shown: what can't be parsed may hold a password anywhere.
+            raise EscalationError(
+                "The escalation's address is no URL; write it as http://HOST:PORT."
+            )
+        base = address.path.rstrip("/").removesuffix(PATH).removesuffix("/v1")
+        self._address = address.copy_with(path=base + PATH, fragment=None)
+        self.url = str(self._address.copy_with(userinfo=b"", query=None))
+        self._key = _checked_key(key)
         self.model = model
         self.extra = dict(extra)
         self.max_tokens = max_tokens
         self._client = httpx.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             timeout=timeout,
             trust_env=not _loopback(address.host),
         )
 
     def __call__(self, state: Text, question: Question) -> Answer:
         """The endpoint's answer to one question. Raises EscalationError."""
-        return read(self._post(self.request(state, question)), question)
+        try:
+            return read(self._post(self.request(state, question)), question)
+        except EscalationError as error:
+            raise EscalationError(self._hidden(str(error))) from None
 
     def request(self, state: Text, question: Question) -> dict[str, Any]:
         """The body that is sent."""
@@ -100,7 +110,7 @@ class ChatEscalation:
         import httpx
 
         try:
-            with self._client.stream("POST", self.url, json=body) as response:
+            with self._client.stream("POST", self._address, json=body) as response:
                 data = _read(response)
         except httpx.TimeoutException:
             raise EscalationError(f"{self.url} didn't answer in time.") from None
@@ -108,12 +118,17 @@ class ChatEscalation:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EscalationError(f"{self.url} can't be reached: {reason}.") from None
         if response.status_code != 200:
-            said = " ".join(data[:200].decode("utf-8", "replace").split())
+            # Hidden before it is cut: half of a key is too much too.
+            said = " ".join(self._hidden(data.decode("utf-8", "replace")).split())[:200]
             raise EscalationError(f"{self.url} gave HTTP {response.status_code}: {said}")
         try:
             return loads(data)
         except ReadoffError as error:
             raise EscalationError(f"{self.url} gave no JSON: {error}") from None
+
+    def _hidden(self, text: str) -> str:
+        """`text` without the key, which some servers repeat when they refuse it."""
+        return text.replace(self._key, "(key)") if self._key else text
 
 
 def messages(state: Text, question: Question) -> list[dict[str, str]]:
@@ -186,6 +201,17 @@ def _read(response: httpx.Response) -> bytes:
         if len(data) > MAX_BODY:
             raise EscalationError("The endpoint's answer is longer than 1 MB.")
     return bytes(data)
+
+
+def _checked_key(key: str | None) -> str:
+    """The key without outer blanks, "" for none. Errors don't show it."""
+    found = "" if key is None else key.strip()
+    if not all("!" <= letter <= "~" for letter in found):
+        raise EscalationError(
+            "The escalation's key holds a character that no HTTP header can carry; it must be "
+            "printable ASCII without blanks."
+        )
+    return found
 
 
 def _loopback(host: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 
 from readoff.engine.answers import Answer, Decision, NoulAnswer
 from readoff.engine.card import Card
@@ -34,6 +35,9 @@ class Gate:
             table = getattr(self, name)
             if not isinstance(table, Mapping):
                 raise CardError(f'The gate\'s "{name}" must be an object, not {table!r}.')
+            odd = [key for key in table if not isinstance(key, str)]
+            if odd:
+                raise CardError(f'The names in the gate\'s "{name}" are text, not {odd[0]!r}.')
             made = {k: _checked(v, f'The gate\'s threshold of "{k}"') for k, v in table.items()}
             object.__setattr__(self, name, made)
         unknown = sorted(self.by_type.keys() - set(TYPES))
@@ -98,7 +102,7 @@ def choose_gate(gate: Gate | float | None, card: Card) -> Gate | None:
 def _checked(value: object, what: str) -> float | None:
     if value is None:
         return None
-    real = isinstance(value, int | float) and not isinstance(value, bool)
+    real = isinstance(value, Real) and not isinstance(value, bool)  # NumPy's numbers are real too
     if not real or not 0.0 <= value <= 1.0:  # type: ignore[operator]  # nan fails too
         raise CardError(f"{what} must be a number from 0 to 1, or null, not {value!r}.")
     return float(value)  # type: ignore[arg-type]

@@ -24,7 +24,8 @@ _PUBLISHED = ("calibration.json", "label_space.json")
 def find_card(checkpoint: Checkpoint, path: str | Path | None = None) -> Card:
     """The card at `path`, else the first one beside the weights, else the published calibration
     files imported, else the default; checked against the digests that it names. Under an adapter
-    the base's own card counts only if it names that adapter.
+    the base's own card counts only if it names that adapter, and a card given by its path that
+    names weights and no adapter is refused: it was fitted to them alone.
 
     Raises CardError.
     """
@@ -41,7 +42,14 @@ def _read_card(checkpoint: Checkpoint, path: str | Path | None) -> Card:
     if path is not None:
         if not Path(path).exists():
             raise CardError(f"There is no decision card at {path}.")
-        return Card.load(path)
+        given = Card.load(path)
+        if checkpoint.adapter_folders and given.digests.weights and not given.digests.adapter:
+            names = " and ".join(folder.name for folder in checkpoint.adapter_folders)
+            raise CardError(
+                f"The card at {path} was fitted to weights without an adapter, and here there is "
+                f"{names}. Leave the adapter or the card out, or fit a card with both."
+            )
+        return given
     adapter = checkpoint.adapter_digest() if checkpoint.adapter_folders else None
     for folder in checkpoint.folders:
         # What was fitted to the base says nothing about base and adapter, unless it says so.

@@ -202,9 +202,7 @@ def _verdict(verdict: Verdict | None) -> dict[str, object]:
     """The gate's part of an answer: nothing without a gate."""
     if verdict is None:
         return {}
-    found: dict[str, object] = {"x_accept": verdict.accept}
-    if verdict.given_by != "model":
-        found["x_given_by"] = verdict.given_by
+    found: dict[str, object] = {"x_accept": verdict.accept, "x_given_by": verdict.given_by}
     if verdict.failure is not None:
         found["x_escalation_failure"] = verdict.failure
     return found

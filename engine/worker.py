@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from readoff.engine.capture import Capture
 from readoff.engine.captured import CapturedForward
 from readoff.engine.compute import on_compute_thread
 from readoff.engine.config import ModelConfig
-from readoff.engine.errors import ReadoffError
+from readoff.engine.errors import BudgetError, ReadoffError
 from readoff.engine.job import Job
 from readoff.engine.parameters import EMBEDDING, HEAD, parameter_shapes
 from readoff.engine.passes import Passes
@@ -53,9 +54,11 @@ _RUNNING: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """No pass may run while the interpreter goes down."""
+    """No pass may run while the interpreter goes down, and what `warmup` froze is freed after all:
+    libraries report at the end what wasn't."""
     for worker in list(_RUNNING):
         worker.close()
+    gc.unfreeze()
 
 
 class Worker:
@@ -96,6 +99,7 @@ class Worker:
                 exact=serving.deterministic,
                 spacing=serving.snapshot_every,
             )
+            self._check_budget(self.cache.storage)
         self.captured: CapturedForward | None = None
         if self._device.type == "cuda":
             pools = self.cache.storage.pools if self.cache is not None else None
@@ -188,6 +192,15 @@ class Worker:
     def _compute(self, function: Callable[[], R]) -> R:
         """Where passes run: on CPUs all of a process on one thread."""
         return on_compute_thread(function) if self._device.type == "cpu" else function()
+
+    def _check_budget(self, storage: Storage) -> None:
+        """Raise BudgetError for a cache that couldn't hold the shortest prompt."""
+        least = storage.size(64, 3)  # 64 tokens; the zero state, the preamble's and the state's
+        if storage.budget < least:
+            raise BudgetError(
+                f"cache_bytes={storage.budget} is less than the shortest prompt needs, {least}. "
+                "Allow more, or set cache_bytes=0 to keep nothing."
+            )
 
     def _kept(self) -> PrefixCache:
         if self.cache is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 import numpy as np
 
-from readoff.bench.calibrate.rows import PAD, Rows, padded
+from readoff.bench.calibrate.rows import PAD, Floats, Rows, padded
 from readoff.bench.records import Ask
 from readoff.engine.answers import Decision
 from readoff.engine.card_fields import Debias
@@ -93,22 +94,33 @@ def _rows(
     priors: Mapping[str, Logits],
     mode: Debias,
 ) -> Rows:
-    numbers: dict[str, int] = {}
-    fields, types, options, z, target, weight, state = [], [], [], [], [], [], []
-    for ask, expansion, decision in zip(asks, expansions, decisions, strict=True):
-        number = numbers.setdefault(state_key(ask.state), len(numbers))
+    z = []
+    for expansion, decision in zip(expansions, decisions, strict=True):
         logits = {key: answer.logits for key, answer in decision.items()}
         own = {
             key: priors[fingerprint(question)]
             for key, question in expansion.asked.items()
             if priors
         }
-        for name, question in expansion.questions.items():
+        for name in expansion.questions:
             raw, prior = merged_logits(expansion, name, logits, own, mode)
+            z.append((raw - prior).tolist())
+    return labelled_rows(asks, padded(z, PAD))
+
+
+def labelled_rows(asks: Sequence[Ask], z: Floats | None = None) -> Rows:
+    """The rows of all labelled questions of `asks`, with logits `z` [N, L], or zeros.
+
+    Weights are shares of the largest, so that no sum of them overflows.
+    """
+    numbers: dict[str, int] = {}
+    fields, types, options, target, weight, state = [], [], [], [], [], []
+    for ask in asks:
+        number = numbers.setdefault(state_key(ask.state), len(numbers))
+        for name, question in _labelled(ask).items():
             fields.append(name)
             types.append(question.type)
             options.append(question.options)
-            z.append((raw - prior).tolist())
             target.append([ask.targets[name].get(option, 0.0) for option in question.options])
             weight.append(ask.weight)
             state.append(number)
@@ -116,9 +128,20 @@ def _rows(
         fields=tuple(fields),
         types=tuple(types),
         options=tuple(options),
-        sizes=np.array([len(row) for row in z], np.int64),
-        z=padded(z, PAD),
+        sizes=np.array([len(row) for row in target], np.int64),
+        z=padded([[0.0] * len(row) for row in target], PAD) if z is None else z,
         target=padded(target, 0.0),
-        weight=np.array(weight, np.float64),
+        weight=np.array(weight, np.float64) / max(weight, default=1.0),
         state=np.array(state, np.int64),
     )
+
+
+def relabelled(kept: Rows, asks: Sequence[Ask]) -> Rows | None:
+    """The rows of `asks` with the logits of `kept`; None if those answer other questions."""
+    rows = labelled_rows(asks)
+    asked = (rows.fields, rows.types, rows.options) == (kept.fields, kept.types, kept.options)
+    if not asked or kept.z.shape != rows.z.shape or not np.array_equal(kept.sizes, rows.sizes):
+        return None
+    z = kept.z.astype(np.float64)
+    sound = np.isfinite(z).all() and np.array_equal(z == PAD, rows.z == PAD)
+    return replace(rows, z=z) if sound else None

@@ -74,6 +74,8 @@ def _figures(found: Figures) -> dict[str, Any]:
     row["aurc"], row["best_aurc"] = found.curve.area, found.curve.best
     row["floored"] = q.floored
     row["bins"] = [asdict(one) for one in q.bins]
+    if q.calibrated_ece is None:  # soft labels: what is expected can't be said
+        row["bins"] = [{**one, "expected_low": None, "expected_high": None} for one in row["bins"]]
     count = len(found.curve.coverage)
     points = np.unique(np.linspace(0, count - 1, min(count, _POINTS)).astype(int))
     row["curve"] = [

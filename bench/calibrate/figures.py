@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +37,13 @@ class Figures:
     `quality` holds accuracy, log loss, Brier and ECE (adaptive: bins of equal mass) with their
     intervals. `width_ece` has bins of equal width; `classwise_ece` is the mean over the classes of
     the error of their own probability; each with the mean of what calibrated probabilities of the
-    same sizes show.
+    same sizes show: None where labels are soft, since expected scores vary less than outcomes.
     """
 
     quality: Quality
     brier: Brier
-    width_ece: tuple[float, float]
-    classwise_ece: tuple[float, float] | None
+    width_ece: tuple[float, float | None]
+    classwise_ece: tuple[float, float | None] | None
     curve: Curve
 
 
@@ -53,14 +53,25 @@ def figures(rows: Rows, p: Floats, *, seed: int = 0, resamples: int = 1000) -> F
     c, y, w = columns.confidence, columns.correct, columns.weight
     generator = np.random.default_rng(seed)
     drawn = (generator.random((SIMULATIONS, len(c))) < c).astype(np.float64)
-    chance = float(np.mean([width_error(c, row, w) for row in drawn]))
+    chance: float | None = float(np.mean([width_error(c, row, w) for row in drawn]))
+    quality = measure(columns, "readout", seed=seed, resamples=resamples)
+    classwise = _classwise(rows, p, generator)
+    if is_soft(rows).any():
+        quality, chance = replace(quality, calibrated_ece=None), None
+        classwise = classwise and (classwise[0], None)
     return Figures(
-        quality=measure(columns, "readout", seed=seed, resamples=resamples),
+        quality=quality,
         brier=brier_parts(c, y, w),
         width_ece=(width_error(c, y, w), chance),
-        classwise_ece=_classwise(rows, p, generator),
+        classwise_ece=classwise,
         curve=risk_coverage(c, y, w),
     )
+
+
+def is_soft(rows: Rows) -> NDArray[np.bool_]:
+    """Which rows' truth is more than one option, [N]."""
+    found: NDArray[np.bool_] = np.any((rows.target > 0.0) & (rows.target < 1.0), axis=1)
+    return found
 
 
 def outcomes_of(rows: Rows, p: Floats) -> Outcomes:
@@ -109,7 +120,9 @@ def width_error(confidence: Floats, correct: Floats, weight: Floats, bins: int =
     return float(np.abs(gaps).sum() / weight.sum())
 
 
-def _classwise(rows: Rows, p: Floats, generator: np.random.Generator) -> tuple[float, float] | None:
+def _classwise(
+    rows: Rows, p: Floats, generator: np.random.Generator
+) -> tuple[float, float | None] | None:
     """(error, what calibrated probabilities show), the mean over classes of at least 20 rows."""
     errors: list[float] = []
     chances: list[float] = []

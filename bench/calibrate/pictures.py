@@ -37,7 +37,7 @@ def _reliability(part: Mapping[str, Any]) -> Drawn:
         for key, colour in (BEFORE, AFTER):
             bins = part[key]["bins"]
             x, y = ([b[name] for b in bins] for name in ("confidence", "accuracy"))
-            if key == "after":
+            if key == "after" and part[key]["calibrated_ece"] is not None:
                 low, high = ([b[n] for b in bins] for n in ("expected_low", "expected_high"))
                 axes.fill_between(x, low, high, color=GREY, alpha=0.25, linewidth=0)
             axes.plot(x, y, color=colour, linewidth=1.6, marker="o", label=key, clip_on=False)
@@ -52,9 +52,15 @@ def _reliability(part: Mapping[str, Any]) -> Drawn:
     before, after = part["before"], part["after"]
     caption = (
         f"{part['decisions']} decisions, out of fold: ECE {before['ece']:.3f} before and "
-        f"{after['ece']:.3f} after; {after['calibrated_ece']:.3f} if perfectly calibrated. The "
-        "grey band holds 95 % of samples of a calibrated model."
+        f"{after['ece']:.3f} after"
     )
+    if after["calibrated_ece"] is None:
+        caption += "; some labels are soft, so what a calibrated model would show isn't told."
+    else:
+        caption += (
+            f"; {after['calibrated_ece']:.3f} if perfectly calibrated. The grey band holds 95 % of "
+            "samples of a calibrated model."
+        )
     alt = f"Reliability diagram of {name}. {'. '.join(told)}."
     return _drawn(made, f"reliability-{name}", f"Reliability, {name}", alt, caption)
 

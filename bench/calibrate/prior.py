@@ -41,12 +41,17 @@ class Priors:
 
     by_field: dict[str, FittedPrior] = field(default_factory=dict)
     by_options: dict[str, FittedPrior] = field(default_factory=dict)
+    denied: dict[str, int] = field(default_factory=dict)
+    """Fields that must not fall back to the prior of their size, and the number of options."""
     notes: list[str] = field(default_factory=list)
 
     def entry(self) -> Prior:
         """The card's entry."""
         return Prior(
-            by_field={key: found.values for key, found in self.by_field.items()},
+            by_field={
+                **{key: found.values for key, found in self.by_field.items()},
+                **{key: (0.0,) * size for key, size in self.denied.items()},
+            },
             by_options={key: found.values for key, found in self.by_options.items()},
         )
 
@@ -56,11 +61,13 @@ def fit_priors(
 ) -> Priors:
     """One prior a field whose options are always the same, else one a type and size.
 
+    A field that gets none of its own gets zeros, not the prior that other fields of its size share.
     `ridge` None chooses it by cross-validated log loss.
     """
     made = Priors()
     strength = ridge if ridge is not None else (seed, folds)
     rest = np.ones(len(rows), np.bool_)
+    without_own: dict[str, int] = {}
     for name in dict.fromkeys(rows.fields):
         mask = rows.of_field(name)
         asked = {(rows.types[i], rows.options[i]) for i in np.flatnonzero(mask)}
@@ -69,11 +76,17 @@ def fit_priors(
             found = _fit(rows.where(mask), strength, f'"{name}"', made.notes)
             if found is not None:
                 made.by_field[name] = found
+            else:
+                without_own[name] = int(np.flatnonzero(mask)[0])
     for key in sorted({_key(rows, int(i)) for i in np.flatnonzero(rest)}):
         mask = rest & np.array([_key(rows, i) == key for i in range(len(rows))])
         found = _fit(rows.where(mask), strength, key, made.notes)
         if found is not None:
             made.by_options[key] = found
+    for name, i in without_own.items():
+        if _key(rows, i) in made.by_options:
+            made.denied[name] = int(rows.sizes[i])
+            made.notes.append(f'"{name}": nor does it take the prior of {_key(rows, i)}.')
     return made
 
 

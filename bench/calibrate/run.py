@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readoff.bench.bootstrap import Floats
-from readoff.bench.calibrate.figures import Figures, figures
-from readoff.bench.calibrate.fit import Fit, Recipe, calibrated, fit, out_of_fold
+from readoff.bench.calibrate.figures import Figures, figures, is_soft
+from readoff.bench.calibrate.fit import Fit, Recipe, calibrated, check_rows, fit, out_of_fold
 from readoff.bench.calibrate.folds import splits
 from readoff.bench.calibrate.gates import FittedGate, GateRule, Risk, fit_gate
 from readoff.bench.calibrate.rows import Rows
@@ -66,20 +66,16 @@ def calibrate(
     gate: scores that were fitted to the very decisions that test them would void the guarantee.
     Raises QualityError.
     """
-    told = list(notes)
+    told = [*notes, *_soft_note(rows)]
+    halves = check_labels(rows, gate, seed)
     p = out_of_fold(rows, recipe, seed=seed, tell=lambda *at: tell("folds", *at))
-    if isinstance(gate, Risk):
-        train, held = next(iter(splits(rows, 2, seed)))
-        if min(train.sum(), held.sum()) < LEAST:
-            raise QualityError(
-                f"A gate by risk takes half of the decisions to keep its promise, and {len(rows)} "
-                f"don't leave {LEAST} for each half. Label more, or choose the gate by cost."
-            )
+    if isinstance(gate, Risk) and halves is not None:
+        train, held = halves
         made = fit(rows.where(train), recipe, seed=seed)
         test = rows.where(held)
         inner = made.probabilities(rows.where(train))  # a guide may know what it was fitted to
         chosen: FittedGate | None = fit_gate(
-            test, made.probabilities(test), gate, (rows.where(train), inner)
+            test, made.probabilities(test), gate, (rows.where(train), inner), seed=seed
         )
         told.append(
             f"The card was fitted to {int(train.sum())} decisions; the other {int(held.sum())}, "
@@ -97,6 +93,39 @@ def calibrate(
         parts=[_part(name, rows, mask, raw, p, seed) for name, mask in _masks(rows)],
         recipes=_compared(rows, recipe, raw, p, seed, tell),
         notes=tuple(dict.fromkeys(told)),
+    )
+
+
+def check_labels(
+    rows: Rows, gate: GateRule | None, seed: int = 0
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """What labels alone can tell: raises QualityError where `calibrate` could do nothing.
+
+    The logits don't matter, so it can be asked before there are any. Under a rule with a guarantee
+    it returns the halves, [N] each: what fits, and what tests.
+    """
+    check_rows(rows)
+    next(iter(splits(rows, seed=seed)))
+    if not isinstance(gate, Risk):
+        return None
+    train, held = next(iter(splits(rows, 2, seed)))
+    if min(train.sum(), held.sum()) < LEAST:
+        raise QualityError(
+            f"A gate by risk takes half of the decisions to keep its promise, and {len(rows)} "
+            f"don't leave {LEAST} for each half. Label more, or choose the gate by cost."
+        )
+    check_rows(rows.where(train))
+    return train, held
+
+
+def _soft_note(rows: Rows) -> Sequence[str]:
+    soft = int(is_soft(rows).sum())
+    if not soft:
+        return ()
+    return (
+        f"{soft} labels are soft: a decision counts there by its expected score, which varies less "
+        "than a right or wrong one. What a calibrated model would show can't be drawn for such "
+        "decisions, so it is left out wherever they take part.",
     )
 
 

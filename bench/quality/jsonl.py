@@ -27,18 +27,24 @@ def read_jsonl(path: str | Path) -> Iterator[Ask]:
     Raises QualityError, which names the file, the line and what is wrong with it; at the end too
     if there was no decision at all or none of a weight above zero.
     """
-    total = 0.0
     try:
         with Path(path).open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    ask = _parse(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line {number}")
-                    total += ask.weight
-                    yield ask
+            yield from read_lines(lines, str(path))
     except OSError as error:
         raise QualityError(f"{path} can't be read: {error.strerror}.") from error
+
+
+def read_lines(lines: Iterable[bytes], name: str) -> Iterator[Ask]:
+    """The decisions of `lines`, which errors say are those of `name`; raises as `read_jsonl`."""
+    total = 0.0
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            text = line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+            ask = _parse(text, f"{name}, line {number}")
+            total += ask.weight
+            yield ask
     if total == 0.0:
-        raise QualityError(f"{path} holds no decision with a weight above zero.")
+        raise QualityError(f"{name} holds no decision with a weight above zero.")
 
 
 def write_jsonl(path: str | Path, asks: Iterable[Ask]) -> int:
@@ -128,4 +134,7 @@ def _question(question: Question) -> dict[str, object]:
 
 
 def _plain(error: RequestError) -> str:
-    return str(error).replace("The request", "The line").replace("A request", "A line")
+    text = str(error).replace(" at line 1, column", " at column")  # the line of the file is told
+    for article in ("The", "A", "the"):
+        text = text.replace(f"{article} request", f"{article} line")
+    return text

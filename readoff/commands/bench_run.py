@@ -128,7 +128,7 @@ def _read_data(chosen: Chosen) -> list[Workload]:
 
 
 def _engine(chosen: Chosen) -> Engine:
-    return options.load_engine(
+    engine = options.load_engine(
         chosen.model,
         adapter=chosen.adapter,
         card=chosen.card,
@@ -138,6 +138,13 @@ def _engine(chosen: Chosen) -> Engine:
         threads=chosen.threads,
         cache_bytes=0,  # rungs start cold; the one that doesn't has a cache of its own
     )
+    if engine.card.debias != "none":
+        raise ReadoffError(
+            f'The decision card was fitted under debias="{engine.card.debias}", which the rungs '
+            "don't do: its temperatures and gate would be measured where they don't belong. Give "
+            "--card one that was fitted without, or readoff calibrate's report for this one."
+        )
+    return engine
 
 
 def _measure(

@@ -59,16 +59,20 @@ class Chosen:
 def run(chosen: Chosen, *, json_output: bool) -> None:
     """Calibrate and write. Raises ReadoffError."""
     # What is missing is missed before the model is loaded.
+    from readoff.bench.calibrate.collect import labelled_rows
     from readoff.bench.calibrate.data import read_labelled
     from readoff.bench.calibrate.document import document
     from readoff.bench.calibrate.fit import Recipe
+    from readoff.bench.calibrate.folder import check_folder, save_card
     from readoff.bench.calibrate.report import write_report
-    from readoff.bench.calibrate.run import calibrate, card_from
+    from readoff.bench.calibrate.run import calibrate, card_from, check_labels
     from readoff.bench.report.files import write_result
     from readoff.engine.card import CARD_FILE
 
     rule = gate_rule(chosen.gate)
     labelled = read_labelled(chosen.data)
+    check_labels(labelled_rows(labelled.asks), rule, chosen.seed)
+    check_folder(chosen.out)
     checkpoint, card, renderer = _model(chosen)
     digests = Digests(
         weights=checkpoint.weights_digest(),
@@ -88,7 +92,7 @@ def run(chosen: Chosen, *, json_output: bool) -> None:
     fitted = card_from(card, made, digests, renderer.template.digest, chosen.debias)
     found = document(made, _about(chosen))
     write_result(chosen.out, found)
-    fitted.save(chosen.out / CARD_FILE)
+    save_card(chosen.out, fitted)
     paths = [chosen.out / CARD_FILE, *write_report(chosen.out, found)]
     for text in found["notes"]:
         note(f"note: {text}")
@@ -109,6 +113,9 @@ def gate_rule(text: str | None) -> GateRule | None:
     kind, _, rest = text.partition(":")
     try:
         numbers = [float(part) for part in rest.split(",")]
+    except ValueError:
+        numbers = []
+    try:
         if kind == "cost" and len(numbers) in (2, 3):
             return Cost(Costs(*numbers))
         within = all(0.0 < number <= 1.0 for number in numbers)
@@ -177,8 +184,9 @@ def _rows(
     tell: Tell,
 ) -> Rows:
     """The logits, from an earlier call if it asked the same of the same model."""
-    from readoff.bench.calibrate.cache import cache_path, file_digest, load_rows, save_rows
-    from readoff.bench.calibrate.collect import collect
+    from readoff.bench.calibrate.cache import cache_path, load_rows, save_rows
+    from readoff.bench.calibrate.collect import collect, relabelled
+    from readoff.bench.calibrate.data import requests_digest
     from readoff.engine.runtime import choose_device, choose_dtype
 
     where = choose_device(chosen.device)
@@ -190,15 +198,19 @@ def _rows(
         "labels": card.labels.to_json(),
         "device": where.type,
         "dtype": str(choose_dtype(chosen.dtype.value, where)),
-        "data": file_digest(chosen.data),
+        "requests": requests_digest(labelled.asks),
         "debias": chosen.debias,
         "rotations": chosen.rotations if chosen.debias in ("rotate", "both") else None,
     }
     path = cache_path(chosen.out, key)
-    rows = load_rows(path)
+    kept = load_rows(path)
+    # Only logits are kept: labels and weights are those of the file that was read now.
+    rows = None if kept is None else relabelled(kept, labelled.asks)
     if rows is not None:
         note(f"logits of an earlier run: {path}")
         return rows
+    if path.exists():
+        note(f"note: {path} is damaged, so the model is asked again.")
     engine = options.load_engine(
         chosen.model,
         adapter=chosen.adapter,
@@ -240,7 +252,8 @@ def _summary(document: Mapping[str, Any]) -> None:
     print(f"{document['decisions']} decisions about {document['states']} states, out of fold:")
     for key, name in (("nll", "NLL"), ("ece", "ECE"), ("brier", "Brier"), ("accuracy", "accuracy")):
         print(f"  {name:9}{whole['before'][key]:.4f} -> {whole['after'][key]:.4f}")
-    print(f"  ECE of a perfectly calibrated model here: {whole['after']['calibrated_ece']:.4f}")
+    if (floor := whole["after"]["calibrated_ece"]) is not None:
+        print(f"  ECE of a perfectly calibrated model here: {floor:.4f}")
     for one in document["temperatures"]:
         print(f"temperature of {one['key']}: {one['value']:.3f}")
     gate = document["gate"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 import os
 import sys
 from enum import StrEnum
@@ -14,7 +15,9 @@ import typer
 from readoff.commands import options
 from readoff.commands.output import print_json
 from readoff.engine import wire
+from readoff.engine.card import Card
 from readoff.engine.escalation_http import ChatEscalation
+from readoff.engine.policy import Policy, Wishes
 
 
 class Debias(StrEnum):
@@ -49,6 +52,15 @@ def decide(
         Debias | None,
         typer.Option("--debias", help="Without labels; by default what the decision card says."),
     ] = None,
+    rotations: Annotated[
+        int | None,
+        typer.Option(
+            "--rotations",
+            metavar="N",
+            min=1,
+            help="Orders of a choice's options under rotate and both; by default the card's.",
+        ),
+    ] = None,
     gate: Annotated[
         float | None,
         typer.Option(
@@ -57,7 +69,7 @@ def decide(
             min=0.0,
             max=1.0,
             help="Accept answers whose largest probability is at least P (x_accept); by default "
-            "the card's gate.",
+            "the card's gate, where --debias and --rotations are the card's too.",
         ),
     ] = None,
     escalate_url: Annotated[
@@ -85,7 +97,16 @@ def decide(
 
     The model is the one named by --model; a model named inside the request is an alias for it.
     """
+    if gate is not None and math.isnan(gate):
+        raise typer.BadParameter("nan is no threshold; write 0.0 to 1.0.", param_hint="--gate")
     parsed = wire.parse_request(wire.loads(_read(request)))
+    how = Wishes(debias=None if debias is None else debias.value, rotations=rotations, gate=gate)
+    # All that can be wrong with an escalation is told before the model is loaded.
+    if escalate_url is not None:
+        key = os.environ.get("READOFF_ESCALATION_KEY")
+        how["escalate"] = ChatEscalation(escalate_url, escalate_model, key=key)
+        if gate is None:
+            Policy(_card(model, adapter, card, revision)).plan(**how)
     engine = options.load_engine(
         model,
         adapter=adapter,
@@ -97,19 +118,28 @@ def decide(
         quantize=quantize,
         deterministic=deterministic,
     )
-    escalate = None
-    if escalate_url is not None:
-        key = os.environ.get("READOFF_ESCALATION_KEY")
-        escalate = ChatEscalation(escalate_url, escalate_model, key=key)
     decision = engine.decide(
         parsed.state,
         parsed.questions,
         legal_mass=legal_mass,
-        debias=None if debias is None else debias.value,
+        debias=how["debias"],
+        rotations=rotations,
         gate=gate,
-        escalate=escalate,
+        escalate=how.get("escalate"),
     )
     print_json(wire.render_response(decision, decision.model))
+
+
+def _card(model: str, adapter: str | None, path: Path | None, revision: str | None) -> Card:
+    """The card that the model will be loaded with; no weights are."""
+    if path is not None and path.exists():
+        return Card.load(path)
+    from readoff.engine.loading import find_card
+    from readoff.engine.source import resolve
+
+    if model == "demo":
+        options.demo_model()
+    return find_card(resolve(model, adapter, revision), path)
 
 
 def _read(name: str) -> bytes:

@@ -104,14 +104,23 @@ def _targets(words: Sequence[str], known: Sequence[int]) -> list[int]:
 
 
 def _operators(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The operators that `--op` names; all when it names none."""
+    """The folders of operators that `--op` names, by their own name or an operator's; all when it
+    names none."""
+    words = [_HOME.get(word, word) for word in words]
     unknown = [word for word in words if word not in known]
     if unknown:
         raise typer.BadParameter(
             f"{unknown[0]!r} has no Triton kernel; there are {', '.join(known)}",
             param_hint="--op",
         )
-    return list(words) or list(known)
+    return list(dict.fromkeys(words)) or list(known)
+
+
+_HOME = {"log_partition": "label_readout"} | dict.fromkeys(
+    ("add_rms_norm", "gated_rms_norm", "norm_rope_write", "rms_norm", "sigmoid_gate", "swiglu"),
+    "pointwise",
+)
+"""Operators that don't have the name of their folder."""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pytest
 from readoff.bench.records import Ask, Run, Workload
 from readoff.bench.rungs.label_rows import LabelRows
 from readoff.bench.rungs.shared_state import SharedState
+from readoff.engine.card import Card
 from tests.bench.asks import ask
 from tests.bench.http import servers
 from tests.engine.models_on_disk import save_decider
@@ -266,3 +267,12 @@ def test_an_unknown_rung_is_told(
     assert bench(model, tmp_path, "--rungs", "L4,L99") == 1
     assert "There is no rung 'L99'" in capsys.readouterr().err
     assert call("bench", "--rungs", " , ") == 2
+
+
+def test_a_card_fitted_under_debiasing_is_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = tmp_path / "decision.json"
+    Card(debias="prior").save(card)
+    assert bench(model, tmp_path / "report", "--card", str(card)) == 1
+    assert 'fitted under debias="prior"' in capsys.readouterr().err

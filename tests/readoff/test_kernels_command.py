@@ -164,3 +164,14 @@ def test_it_compiles_under_the_interpreter_variable() -> None:
     (row,) = json.loads(done.stdout.splitlines()[-1])
     assert row["registers"] > 0
     assert row["narrow_loads"] > 0
+
+
+def test_operators_are_found_by_their_own_name() -> None:
+    """`readoff info` calls them so."""
+    from readoff.commands.kernels import _operators
+    from readoff.kernels import aot
+    from readoff.kernels.dispatch import OPS
+
+    known = aot.operators()
+    assert _operators(["rms_norm", "swiglu"], known) == ["pointwise"]
+    assert {folder for name in OPS for folder in _operators([name], known)} <= set(known)
