@@ -48,8 +48,8 @@ class Card:
 
     `debias` is the debiasing that its temperatures, prior and gate were fitted under; an engine
     with the card debiases so unless it is told otherwise. `rotations` is the number of orders
-    under "rotate" and "both"; elsewhere it means nothing and is the default. `made_from` tells what the weights beside it were
-    made from, where an export did; nothing depends on it.
+    under "rotate" and "both"; elsewhere it means nothing and is the default. `made_from`
+    tells what the weights beside it were made from, where an export did; nothing depends on it.
     """
 
     template: CardTemplate = field(default_factory=CardTemplate)

@@ -222,9 +222,12 @@ def debiased(
         expand(questions, mode, rotations, f" of request {number}" if many else "")
         for number, (_, questions) in enumerate(requests)
     ]
-    sent = [(state, e.asked) for (state, _), e in zip(requests, expansions, strict=True)]
+    sent: list[tuple[Text, Questions]] = [
+        (state, e.asked) for (state, _), e in zip(requests, expansions, strict=True)
+    ]
     known, missing = _measured(expansions, priors) if mode in ("prior", "both") else ({}, [])
-    decisions = ask([*sent, *((CONTENT_FREE, {key: question}) for _, key, question in missing)])
+    sent += [(CONTENT_FREE, {key: question}) for _, key, question in missing]
+    decisions = ask(sent)
     extra = [Usage(0, 0, 0) for _ in requests]
     free = decisions[len(requests) :]
     for (owner, key, question), decision in zip(missing, free, strict=True):

@@ -176,7 +176,7 @@ def _legal(answer: object, question: Question) -> Answer:
         if tuple(made.probabilities) != question.options:
             raise ValueError("the answer has other options than the question")
         p = list(made.probabilities.values())
-    if not all(map(_is_share, p)) or abs(math.fsum(p) - 1.0) > 1e-3:
+    if not all(_is_number(v) and 0.0 <= v <= 1.0 for v in p) or abs(math.fsum(p) - 1.0) > 1e-3:
         raise ValueError("the answer's probabilities are no distribution")
     if isinstance(made, ChoiceAnswer) and made.probabilities.get(made.choice) != max(p):
         raise ValueError("the answer's choice is not its most probable option")
@@ -185,7 +185,7 @@ def _legal(answer: object, question: Question) -> Answer:
     if made.legal_mass is not None and not _is_share(made.legal_mass):
         raise ValueError("the answer's legal mass is no number from 0 to 1")
     if isinstance(made, ScoreAnswer):
-        if tuple(made.legend) != question.options:
+        if set(made.legend) != set(question.options):
             raise ValueError("the answer's legend has other levels than the question")
         for text in made.legend.values():
             if not isinstance(text, str):

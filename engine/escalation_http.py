@@ -32,8 +32,9 @@ class ChatEscalation:
     """A callable for `decide(escalate=)`. May be called from several threads at once.
 
     `url` is the server's address, or that of its chat resource; `model` the model's name there;
-    `key` a bearer token, whose outer blanks are dropped. `timeout` bounds each wait for the network. `extra` goes into each request
-    as it is and replaces what stands there under the same name.
+    `key` a bearer token, whose outer blanks are dropped. `timeout` bounds each wait for
+    the network. `extra` goes into each request as it is and replaces what stands there under the
+    same name.
 
     The model names an option and no probabilities, so all of the probability is on that option.
     `self.url` and errors hold neither the key nor the user and the query of the address. Raises

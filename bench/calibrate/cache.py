@@ -24,9 +24,9 @@ def cache_path(folder: Path, key: Mapping[str, object]) -> Path:
     return folder / f"logits-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
 
 
-def save_rows(path: Path, rows: Rows) -> None:
-    """Write in one step. Raises ReadoffError."""
-    texts = json.dumps([rows.fields, rows.types, rows.options])
+def save_rows(path: Path, rows: Rows, asked: str = "") -> None:
+    """Write in one step, with the digest of what was `asked`. Raises ReadoffError."""
+    texts = json.dumps([rows.fields, rows.types, rows.options, asked])
     draft = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,12 +45,15 @@ def save_rows(path: Path, rows: Rows) -> None:
             Path(draft).unlink(missing_ok=True)
 
 
-def load_rows(path: Path) -> Rows | None:
-    """What `save_rows` wrote; None where there is no such file or it is damaged, in any way."""
+def load_rows(path: Path, asked: str = "") -> Rows | None:
+    """What `save_rows` wrote; None where there is no such file, it is damaged in any way, or other
+    things were `asked`."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            fields, types, options = json.loads(str(file["texts"]))
+            fields, types, options, *of = json.loads(str(file["texts"]))
             columns = {name: file[name] for name in _COLUMNS}
+        if "".join(of) != asked:
+            return None
         return Rows(
             fields=tuple(fields),
             types=tuple(types),

@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from readoff.bench.calibrate.rows import PAD, Floats, Rows, padded
+from readoff.bench.bootstrap import Floats
+from readoff.bench.calibrate.rows import PAD, Rows, padded
 from readoff.bench.records import Ask
 from readoff.engine.answers import Decision
 from readoff.engine.card_fields import Debias

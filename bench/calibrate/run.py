@@ -13,6 +13,7 @@ from readoff.bench.bootstrap import Floats
 from readoff.bench.calibrate.figures import Figures, figures, is_soft
 from readoff.bench.calibrate.fit import Fit, Recipe, calibrated, check_rows, fit, out_of_fold
 from readoff.bench.calibrate.folds import splits
+from readoff.bench.calibrate.gate_fit import least_items
 from readoff.bench.calibrate.gates import FittedGate, GateRule, Risk, fit_gate
 from readoff.bench.calibrate.rows import Rows
 from readoff.bench.calibrate.temperature import LEAST
@@ -116,6 +117,21 @@ def check_labels(
         )
     check_rows(rows.where(train))
     return train, held
+
+
+def hopeless(
+    rows: Rows, gate: GateRule | None, halves: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None
+) -> str | None:
+    """A remark where so few states are left for tests that the gate can accept nothing."""
+    if not isinstance(gate, Risk) or halves is None:
+        return None
+    states, needed = len(np.unique(rows.state[halves[1]])), least_items(gate.alpha, gate.beta)
+    if states >= needed:
+        return None
+    return (
+        f"The gate will accept nothing: its promise takes at least {needed} states in the half "
+        f"that tests, and there are {states}. Label more, or promise less."
+    )
 
 
 def _soft_note(rows: Rows) -> Sequence[str]:

@@ -57,8 +57,9 @@ def calibrate(
     result.json, and the logits, which the next call with the same model and data reads instead of
     running the model. Everything the report tells of "after" is out of fold.
 
-    A gate by risk makes a promise: P(error among accepted > ALPHA) ≤ BETA. It takes half of the
-    decisions, and says so where there are too few for any.
+    A gate by risk makes a promise: P(error among accepted > ALPHA) ≤ BETA, for a random decision of
+    a random state. It takes half of the decisions, and says so where there are too few for any; a
+    field with too few accepts nothing.
 
     Examples:
 

@@ -65,13 +65,15 @@ def run(chosen: Chosen, *, json_output: bool) -> None:
     from readoff.bench.calibrate.fit import Recipe
     from readoff.bench.calibrate.folder import check_folder, save_card
     from readoff.bench.calibrate.report import write_report
-    from readoff.bench.calibrate.run import calibrate, card_from, check_labels
+    from readoff.bench.calibrate.run import calibrate, card_from, check_labels, hopeless
     from readoff.bench.report.files import write_result
     from readoff.engine.card import CARD_FILE
 
     rule = gate_rule(chosen.gate)
     labelled = read_labelled(chosen.data)
-    check_labels(labelled_rows(labelled.asks), rule, chosen.seed)
+    asked = labelled_rows(labelled.asks)
+    if early := hopeless(asked, rule, check_labels(asked, rule, chosen.seed)):
+        note(f"note: {early}")
     check_folder(chosen.out)
     checkpoint, card, renderer = _model(chosen)
     digests = Digests(
@@ -190,6 +192,7 @@ def _rows(
     from readoff.engine.runtime import choose_device, choose_dtype
 
     where = choose_device(chosen.device)
+    asked = requests_digest(labelled.asks)
     key: dict[str, object] = {
         "weights": digests.weights,
         "adapter": digests.adapter,
@@ -198,12 +201,12 @@ def _rows(
         "labels": card.labels.to_json(),
         "device": where.type,
         "dtype": str(choose_dtype(chosen.dtype.value, where)),
-        "requests": requests_digest(labelled.asks),
+        "requests": asked,
         "debias": chosen.debias,
         "rotations": chosen.rotations if chosen.debias in ("rotate", "both") else None,
     }
     path = cache_path(chosen.out, key)
-    kept = load_rows(path)
+    kept = load_rows(path, asked)
     # Only logits are kept: labels and weights are those of the file that was read now.
     rows = None if kept is None else relabelled(kept, labelled.asks)
     if rows is not None:
@@ -227,7 +230,7 @@ def _rows(
         rotations=chosen.rotations,
         tell=lambda done, total: tell("requests", done, total),
     )
-    save_rows(path, found[chosen.debias])
+    save_rows(path, found[chosen.debias], asked)
     return found[chosen.debias]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import math
 import os
 import sys
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import Annotated
 import typer
 
 from readoff.commands import options
+from readoff.commands.download import demo_model
 from readoff.commands.output import print_json
 from readoff.engine import wire
 from readoff.engine.card import Card
@@ -66,8 +66,6 @@ def decide(
         typer.Option(
             "--gate",
             metavar="P",
-            min=0.0,
-            max=1.0,
             help="Accept answers whose largest probability is at least P (x_accept); by default "
             "the card's gate, where --debias and --rotations are the card's too.",
         ),
@@ -97,8 +95,8 @@ def decide(
 
     The model is the one named by --model; a model named inside the request is an alias for it.
     """
-    if gate is not None and math.isnan(gate):
-        raise typer.BadParameter("nan is no threshold; write 0.0 to 1.0.", param_hint="--gate")
+    if gate is not None and not 0.0 <= gate <= 1.0:  # nan too, which click's own check misnames
+        raise typer.BadParameter(f"{gate:g} is no number from 0 to 1.", param_hint="--gate")
     parsed = wire.parse_request(wire.loads(_read(request)))
     how = Wishes(debias=None if debias is None else debias.value, rotations=rotations, gate=gate)
     # All that can be wrong with an escalation is told before the model is loaded.
@@ -138,7 +136,7 @@ def _card(model: str, adapter: str | None, path: Path | None, revision: str | No
     from readoff.engine.source import resolve
 
     if model == "demo":
-        options.demo_model()
+        demo_model()
     return find_card(resolve(model, adapter, revision), path)
 
 

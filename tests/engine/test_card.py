@@ -85,6 +85,25 @@ def test_a_gate_that_is_not_json_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_rotations_are_written_where_they_mean_something(tmp_path: Path) -> None:
+    for mode in ("rotate", "both"):
+        card = Card(debias=mode, rotations=7)
+        assert card.to_json()["rotations"] == 7
+        card.save(tmp_path)
+        assert Card.load(tmp_path) == card
+        assert "rotations" not in Card(debias=mode).to_json()
+    for mode in ("none", "prior"):
+        card = Card(debias=mode, rotations=7)  # type: ignore[arg-type]
+        assert (card.rotations, Card.parse(card.to_json())) == (4, card)
+        assert "rotations" not in card.to_json()
+
+
+@pytest.mark.parametrize("rotations", [0, -1, True, 2.0, "4", None])
+def test_rotations_that_are_none_are_refused(rotations: Any) -> None:
+    with pytest.raises(CardError, match='"rotations" must be 1 or more'):
+        Card.parse({"version": 1, "debias": "rotate", "rotations": rotations})
+
+
 def test_the_most_specific_temperature_wins() -> None:
     assert FULL.temperature_for("choice", "team", 2) == 2.0
     assert FULL.temperature_for("choice", "other", 2) == 1.5

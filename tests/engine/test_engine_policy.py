@@ -14,7 +14,7 @@ from readoff.engine.card import Card
 from readoff.engine.card_fields import Debias, Temperature
 from readoff.engine.debias import CONTENT_FREE, rotated, shifts
 from readoff.engine.engine import Engine
-from readoff.engine.errors import CardError, ReadoffError
+from readoff.engine.errors import CardError, ContextError, NumericsError, ReadoffError
 from readoff.engine.gate import Gate
 from readoff.engine.questions import Choice, Question
 from readoff.engine.text import Text
@@ -125,6 +125,44 @@ def test_only_what_the_gate_turns_away_is_escalated(engine: Engine) -> None:
         failed = decision.verdicts["refund"]
         assert (failed.accept, failed.given_by) == (False, "model")
         assert "no idea" in (failed.failure or "")
+
+
+@pytest.mark.parametrize("debias", ["none", "prior", "rotate", "both"])
+def test_errors_name_the_users_question_and_request(engine: Engine, debias: Debias) -> None:
+    long = "word " * (engine.context_length + 1)
+    with pytest.raises(ContextError, match="'team'") as one:
+        engine.decide(long, {"team": TEAM}, debias=debias)
+    with pytest.raises(ContextError, match="'team'") as two:
+        engine.decide_many([(STATE, {"team": TEAM}), (long, {"team": TEAM})], debias=debias)
+    for told in (str(one.value), str(two.value)):
+        assert "x00" not in told
+        assert "'q'" not in told
+    assert "equest 0" not in str(one.value)
+    assert "equest 1" in str(two.value)
+    endless = Choice(instructions=long, criteria={"a": None, "b": None})
+    with pytest.raises(ContextError, match="'endless'"):
+        engine.decide("", {"endless": endless}, debias=debias)
+
+
+def test_numbers_that_are_none_name_the_users_question(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Answer:
+        raise NumericsError("not finite.")
+
+    monkeypatch.setattr("readoff.engine.asking.build_answer", fail)
+    with pytest.raises(NumericsError, match="Question 'team': not finite"):
+        engine.decide(STATE, {"team": TEAM}, debias="rotate")
+    with pytest.raises(NumericsError, match="Question 'team' of request 0: not finite"):
+        engine.decide_many([(STATE, {"team": TEAM})] * 2, debias="rotate")
+
+
+def test_adecide_refuses_what_decide_refuses(engine: Engine) -> None:
+    for bad in ({"escalate_limit": 0}, {"escalate_timeout": -1.0}, {"escalate": 3}):
+        with pytest.raises(ReadoffError, match="scalation"):
+            asyncio.run(engine.adecide(STATE, ASKED, **bad))
+        with pytest.raises(ReadoffError, match="scalation"):
+            engine.decide(STATE, ASKED, **bad)
 
 
 def test_bad_settings_are_said_before_anything_runs(engine: Engine) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from readoff.engine.answers import (
@@ -24,6 +26,7 @@ from readoff.engine.escalation import Escalate, gated
 from readoff.engine.gate import Gate
 from readoff.engine.questions import Choice, Noul, Question, Score
 from readoff.engine.text import Text
+from readoff.engine.wire import dumps, render_response
 
 TEAM = Choice(criteria={"billing": None, "sales": None, "tech": None})
 ANGER = Score(criteria=["Calm", "Cross", "Furious"])
@@ -177,6 +180,11 @@ def wrong(name: str) -> Any:
         "no distribution": ChoiceAnswer("billing", uniform | {"billing": 0.9}, 0.0, {}),
         "not the best": ChoiceAnswer("tech", uniform, 0.0, {}),
         "nan": ChoiceAnswer("billing", uniform | {"billing": float("nan")}, 0.0, {}),
+        "confidence": ChoiceAnswer("billing", uniform, float("nan"), {}),
+        "text": ChoiceAnswer("billing", uniform, "high", {}),  # type: ignore[arg-type]
+        "surer than sure": ChoiceAnswer("billing", uniform, 1.5, {}),
+        "mass": ChoiceAnswer("billing", uniform, 0.1, {}, legal_mass=float("inf")),
+        "no JSON": ChoiceAnswer("billing", {**uniform, "tech": np.float32(0.3)}, 0.1, {}),  # type: ignore[dict-item]
         "score": ScoreAnswer(2.0, {"0": 1.0, "1": 0.0, "2": 0.0}, legend, 1.0, {}),
     }[name]
 
@@ -190,12 +198,56 @@ def wrong(name: str) -> Any:
         ("no distribution", "no distribution"),
         ("nan", "no distribution"),
         ("not the best", "not its most probable"),
+        ("confidence", "confidence is no number"),
+        ("text", "confidence is no number"),
+        ("surer than sure", "confidence is no number"),
+        ("mass", "legal mass is no number"),
+        ("no JSON", "no distribution"),
     ],
 )
 def test_an_answer_that_can_not_stand_in_is_a_failure(name: str, message: str) -> None:
     found = run(lambda *_: wrong(name))
     assert message in (found.verdicts["team"].failure or "")
     assert found.verdicts["team"].given_by == "model"
+    assert dumps(render_response(found, "m"))
+
+
+@pytest.mark.parametrize("legend", [{"0": "Calm"}, {"0": 1, "1": 2, "2": 3}, ["0", "1", "2"]])
+def test_a_legend_that_is_none_is_a_failure(legend: Any) -> None:
+    answer = ScoreAnswer(0.0, {"0": 1.0, "1": 0.0, "2": 0.0}, legend, 1.0, {})
+    found = run(lambda *_: answer)
+    assert found.verdicts["anger"].failure
+    assert dumps(render_response(found, "m"))
+
+
+def test_one_that_wants_to_end_the_process_fails_at_once() -> None:
+    def escalate(state: Text, question: Question) -> Answer:
+        sys.exit("I am leaving")
+
+    begun = time.monotonic()
+    found = run(escalate, timeout=20.0)
+    assert time.monotonic() - begun < 5.0
+    assert {v.failure for v in found.verdicts.values()} == {"SystemExit: I am leaving"}
+
+
+def test_a_failure_without_a_usable_text_is_a_failure_too() -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def escalate(state: Text, question: Question) -> Answer:
+        raise MuteError if question.type == "noul" else RuntimeError("half \ud800")
+
+    found = run(escalate, timeout=20.0)
+    assert found.verdicts["due"].failure == "MuteError: (no text)"
+    assert found.verdicts["team"].failure == "RuntimeError: half ?"
+    assert dumps(render_response(found, "m")).encode()
+
+
+def test_what_can_not_be_called_is_told_before_anything_runs() -> None:
+    for escalate in ("http://h:1", 3, last("s", TEAM)):
+        with pytest.raises(ReadoffError, match="must be callable"):
+            run(escalate)  # type: ignore[arg-type]
 
 
 def test_a_score_must_be_the_mean_of_its_own_probabilities() -> None:
@@ -209,6 +261,8 @@ def test_a_score_must_be_the_mean_of_its_own_probabilities() -> None:
 def test_bounds_that_are_none_are_refused(bounds: dict[str, Any]) -> None:
     with pytest.raises(ReadoffError, match="escalation's"):
         run(last, **bounds)
+    with pytest.raises(ReadoffError, match="escalation's"):
+        gated(*decide(), None, **bounds)
 
 
 def test_a_stated_answer_is_certain_and_consistent() -> None:

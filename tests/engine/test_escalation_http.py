@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from functools import partial
 from typing import Any
 
 import pytest
@@ -139,10 +140,54 @@ def test_nobody_there_and_a_slow_server_are_errors() -> None:
         escalate("s", DUE)
 
 
-@pytest.mark.parametrize("url", ["big.example", "ftp://host", "http://", "http://[::1"])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(EscalationError, match="no URL"):
+@pytest.mark.parametrize(
+    "url",
+    ["big.example", "ftp://u:secret@host", "http://", "http://[::1", "http://u:secret:x@h:p", None],
+)
+def test_what_is_no_url_is_refused(url: Any) -> None:
+    with pytest.raises(EscalationError, match="no URL") as caught:
         ChatEscalation(url, "big")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sécret", "sec\nret", "sec ret", "sec\x00ret", "sec\x7fret"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(EscalationError, match="key holds a character") as caught:
+        ChatEscalation("http://h", "big", key=key)
+    assert key not in str(caught.value)
+    assert "ret" not in str(caught.value)
+
+
+def test_blanks_around_a_key_are_dropped() -> None:
+    with servers.serving(servers.chat(obliging)) as server:
+        for key in (" k1\n", " \n", None):
+            with ChatEscalation(server.url, "big", key=key) as escalate:
+                escalate("s", DUE)
+    assert server.keys == ["Bearer k1", None, None]
+
+
+def echo(answer: Any, body: dict[str, Any]) -> Any:
+    return answer
+
+
+def test_failures_tell_the_address_without_what_is_secret_in_it() -> None:
+    key = "sk-0123456789"
+    for answer in ((401, {"error": "x" * 180 + key}), said(key), None):
+        with servers.serving(servers.chat(partial(echo, answer))) as server:
+            address = server.url.replace("//", "//user:secret@") + "/v1/?token=secret"
+            with ChatEscalation(address, "big", key=key) as escalate:
+                assert escalate.url == f"{server.url}/v1/chat/completions"
+                with pytest.raises(EscalationError) as caught:
+                    escalate("s", DUE)
+        told = str(caught.value)
+        assert "secret" not in told
+        assert "sk-0" not in told
+
+
+def test_the_query_of_an_address_is_sent() -> None:
+    with ChatEscalation("http://u:p@h:1/v1?a=b#c", "big") as escalate:
+        assert str(escalate._address) == "http://u:p@h:1/v1/chat/completions?a=b"
+        assert escalate.url == "http://h:1/v1/chat/completions"
 
 
 def test_extra_replaces_what_a_server_does_not_know() -> None:

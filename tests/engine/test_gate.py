@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from readoff.engine import wire
@@ -85,6 +86,10 @@ def test_what_is_given_counts_before_the_card() -> None:
         ({"threshold": math.nan}, "a number from 0 to 1"),
         ({"threshold": 0.9, "by_type": {"text": 0.5}}, 'a type "text"'),
         ({"threshold": 0.9, "by_type": {"noul": -0.1}}, 'threshold of "noul"'),
+        ({"threshold": 0.9, "by_field": {1: 0.5}}, 'names in the gate\'s "by_field" are text'),
+        ({"threshold": 0.9, "by_type": {1: 0.5, "x": 1}}, 'names in the gate\'s "by_type"'),
+        ({"threshold": np.float32("nan")}, "a number from 0 to 1"),
+        ({"threshold": np.True_}, "a number from 0 to 1"),
         ({"threshold": 0.9, "by_field": [0.5]}, '"by_field" must be an object'),
         ({"threshold": 0.9, "fitted": 3}, '"fitted" must be an object'),
     ],
@@ -92,6 +97,14 @@ def test_what_is_given_counts_before_the_card() -> None:
 def test_a_gate_that_makes_no_sense_is_refused(content: Any, message: str) -> None:
     with pytest.raises(CardError, match=message):
         Gate.parse(content)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_numbers_of_numpy_are_numbers(kind: Any) -> None:
+    gate = Gate(kind(0.5), by_field={"team": kind(0.25)})
+    assert gate == Gate(0.5, by_field={"team": 0.25})
+    assert json.dumps(gate.to_json())
+    assert choose_gate(kind(0.5), Card()) == Gate(0.5)
 
 
 def test_the_response_says_what_was_accepted_and_who_answered() -> None:
@@ -108,9 +121,13 @@ def test_the_response_says_what_was_accepted_and_who_answered() -> None:
         for name, answer in found.items()
     }
     assert extras == {
-        "a": {"x_accept": True},
+        "a": {"x_accept": True, "x_given_by": "model"},
         "b": {"x_accept": False, "x_given_by": "escalation"},
-        "c": {"x_accept": False, "x_escalation_failure": "TimeoutError: late"},
+        "c": {
+            "x_accept": False,
+            "x_given_by": "model",
+            "x_escalation_failure": "TimeoutError: late",
+        },
         "d": {},
     }
 

@@ -25,7 +25,7 @@ def test_the_default_card_asks_and_adds_nothing() -> None:
     model, found = run(Card.default())
     assert model.asked == [("state", QUESTIONS)]
     assert found.verdicts == {}
-    assert Policy(Card.default()).plain(None, None, None)
+    assert Policy(Card.default()).plan().plain
 
 
 def test_the_cards_debiasing_is_done_unless_the_call_names_another() -> None:
@@ -33,8 +33,8 @@ def test_the_cards_debiasing_is_done_unless_the_call_names_another() -> None:
     assert len(run(card)[0].asked) == 1 + 3
     assert len(run(card, debias="none")[0].asked) == 1
     assert [state for state, _ in run(card, debias="rotate")[0].asked] == ["state"]
-    assert not Policy(card).plain(None, None, None)
-    assert Policy(card).plain("none", None, None)
+    assert not Policy(card).plan().plain
+    assert Policy(card).plan(debias="none").plain
 
 
 def test_the_cards_gate_counts_unless_the_call_names_another() -> None:
@@ -42,7 +42,32 @@ def test_the_cards_gate_counts_unless_the_call_names_another() -> None:
     assert not any(v.accept for v in run(card)[1].verdicts.values())
     assert all(v.accept for v in run(card, gate=0.0)[1].verdicts.values())
     assert all(v.accept for v in run(Card(), gate=Gate(0.0))[1].verdicts.values())
-    assert not Policy(card).plain(None, None, None)
+    assert not Policy(card).plan().plain
+
+
+def test_the_cards_gate_is_not_applied_under_another_debiasing() -> None:
+    """It was fitted to probabilities that such a call doesn't have."""
+    card = Card(debias="rotate", gate={"threshold": 0.0}, rotations=3)
+    for same in ({}, {"debias": "rotate"}, {"rotations": 3}, {"debias": None, "rotations": None}):
+        assert run(card, **same)[1].verdicts, same
+    for other in ({"debias": "none"}, {"debias": "prior"}, {"debias": "both"}, {"rotations": 2}):
+        assert run(card, **other)[1].verdicts == {}, other
+        assert run(card, gate=0.0, **other)[1].verdicts, other
+        with pytest.raises(ReadoffError, match=r'fitted under debias="rotate" \(rotations=3\)'):
+            run(card, escalate=lambda *_: pytest.fail("asked"), **other)
+    assert run(Card(gate={"threshold": 0.0}), rotations=2)[1].verdicts, "nothing is rotated"
+    assert Policy(card).plan(debias="none").plain
+
+
+def test_the_cards_rotations_are_asked_unless_the_call_says_otherwise() -> None:
+    def orders(card: Card, **options: Any) -> int:
+        ((_, asked),) = run(card, **options)[0].asked
+        return len(asked) - 2
+
+    assert orders(Card(debias="rotate", rotations=2)) == 2
+    assert orders(Card(debias="rotate", rotations=2), rotations=1) == 1
+    assert orders(Card(debias="rotate")) == 3, "as many as there are options"
+    assert orders(Card(), debias="rotate", rotations=2) == 2
 
 
 def test_what_debiasing_makes_unsure_is_escalated() -> None:
@@ -82,6 +107,12 @@ def test_what_can_not_be_done_is_told_before_anything_is_asked() -> None:
         policy.decide(model, requests, gate=1.5)
     with pytest.raises(ReadoffError, match="timeout"):
         policy.decide(model, requests, gate=0.5, timeout=0.0)
+    with pytest.raises(ReadoffError, match="limit"):
+        policy.decide(model, requests, limit=0)
+    with pytest.raises(ReadoffError, match="rotations"):
+        policy.decide(model, requests, rotations=0)
+    with pytest.raises(ReadoffError, match="must be callable"):
+        policy.decide(model, requests, gate=0.5, escalate="http://h")  # type: ignore[arg-type]
     with pytest.raises(CardError, match='an entry "accept"'):
         Policy(Card(gate={"accept": 0.9}))
     assert model.asked == []

@@ -99,6 +99,7 @@ def test_a_whole_calibration_and_a_second_one_without_the_model(
         raise AssertionError("the model was loaded again")
 
     monkeypatch.setattr(options, "load_engine", refuse)
+    labelled(tmp_path / "mails.jsonl", weight=1e308)
     assert calibrate(model, data, out, "--method", "type", "--prior", "--json") == 0
     printed = capsys.readouterr()
     assert "logits of an earlier run" in printed.err
@@ -109,6 +110,59 @@ def test_a_whole_calibration_and_a_second_one_without_the_model(
         calibrate(model, data, out, "--debias", "rotate")
     with pytest.raises(AssertionError, match="loaded again"):
         calibrate(model, labelled(tmp_path / "mails.jsonl", 45), out)
+
+    (kept,) = out.glob("logits-*.npz")
+    kept.write_bytes(kept.read_bytes()[:-40])
+    with pytest.raises(AssertionError, match="loaded again"):
+        calibrate(model, labelled(tmp_path / "mails.jsonl"), out)
+    assert "is damaged, so the model is asked again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("count", "change", "arguments", "message"),
+    [
+        (9, {}, (), "a fit needs 20"),
+        (44, {"state": "one"}, (), "about one state"),
+        (44, {"questions": {"due": DUE}, "answers": {"due": True}}, (), "the same option"),
+        (15, {}, ("--gate", "risk:0.1,0.1"), "takes half of the decisions"),
+    ],
+)
+def test_what_labels_tell_is_told_before_there_is_a_model(
+    count: int,
+    change: dict[str, Any],
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = labelled(tmp_path / "mails.jsonl", count, **change)
+    assert calibrate("/nowhere", data, tmp_path / "out", *arguments) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_in_the_card_s_place_is_told_before_there_is_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out" / "decision.json").mkdir(parents=True)
+    assert calibrate("/nowhere", labelled(tmp_path / "mails.jsonl"), tmp_path / "out") == 1
+    assert "decision.json is a folder" in capsys.readouterr().err
+
+
+def test_a_card_that_can_not_be_replaced_is_one_line(
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Card, "save", refuse)
+    data = labelled(tmp_path / "mails.jsonl", 24)
+    assert calibrate(model, data, tmp_path / "out", "--method", "type") == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "decision.json can't be written (Operation not permitted)" in line
 
 
 def options_of(question: dict[str, Any]) -> Any:
@@ -136,6 +190,8 @@ def test_a_promise_that_can_not_be_made_is_told(
     printed = capsys.readouterr()
     assert "nothing is accepted (nothing can be guaranteed with" in printed.out
     assert "note: The card was fitted to" in printed.err
+    early, late = "note: The gate will accept nothing: its promise takes", "requests: 44 of 44"
+    assert printed.err.index(early) < printed.err.index(late), "told before the model runs"
     gate = choose_gate(None, Card.load(tmp_path / "out"))
     assert gate is not None
     assert gate.threshold is None
@@ -192,14 +248,17 @@ def test_a_card_of_another_model_is_refused(
 
 
 @pytest.mark.parametrize(
-    "rule", ["", "cost", "cost:1", "cost:0,1", "risk:0.1", "risk:0,1", "risk:1,0.5", "coverage:2"]
+    "rule",
+    ["", "foo", "cost", "cost:1", "cost:0,1", "risk:0.1", "risk:0,1", "risk:1,0.5", "coverage:2"],
 )
 def test_a_rule_that_is_none_is_wrong_usage(
     rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = labelled(tmp_path / "mails.jsonl", 24)
     assert calibrate("/nowhere", data, tmp_path / "out", "--gate", rule) == 2
-    assert "--gate" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "--gate" in err
+    assert "could not convert" not in err
 
 
 def test_rules_are_read() -> None:

@@ -106,10 +106,11 @@ def test_options_reach_the_engine(
     card.write_text("{}")
     words = f"decide -r {request_file} --model m --adapter a --revision r --device cpu"
     words += " --quantize int8 --deterministic --debias both --gate 0.7 --escalate-url http://e:1"
+    words += " --rotations 6"
     assert call(*words.split(), "--card", str(card), "--dtype", "fp32", "--threads", "3") == 0
     escalate = engine.how.pop("escalate")
     assert escalate.url.startswith("http://e:1/")
-    assert engine.how == {"debias": "both", "gate": 0.7}
+    assert engine.how == {"debias": "both", "rotations": 6, "gate": 0.7}
     assert seen == {
         "model": "m",
         "adapter": "a",

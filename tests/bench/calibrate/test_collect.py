@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from readoff.bench.calibrate.cache import cache_path, file_digest, load_rows, save_rows
-from readoff.bench.calibrate.collect import collect, state_key
-from readoff.bench.calibrate.data import read_labelled
+from readoff.bench.calibrate.cache import cache_path, load_rows, save_rows
+from readoff.bench.calibrate.collect import collect, labelled_rows, relabelled, state_key
+from readoff.bench.calibrate.data import read_labelled, requests_digest
 from readoff.bench.calibrate.rows import PAD, Rows
 from readoff.bench.quality.files import QualityError
 from readoff.bench.records import Ask
@@ -55,7 +59,7 @@ def test_one_row_a_labelled_question() -> None:
     assert rows.types == ("choice", "noul", "score", "choice", "noul")
     assert rows.options[1] == ("true", "false")
     assert rows.sizes.tolist() == [3, 2, 3, 3, 2]
-    assert rows.weight.tolist() == [2.0, 2.0, 1.0, 1.0, 1.0]
+    assert rows.weight.tolist() == [1.0, 1.0, 0.5, 0.5, 0.5], "shares of the largest"
     assert rows.state.tolist() == [0, 0, 1, 1, 0], "equal states share a number"
     assert rows.z[0].tolist() == pytest.approx([2.4, 1.0, -0.5])
     assert rows.z[1].tolist() == [2.5, 0.0, PAD]
@@ -121,7 +125,59 @@ def test_files_that_can_not_be_had_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ReadoffError, match="--out"):
         save_rows(tmp_path / "file" / "logits.npz", collect(Engine(), ASKS)["none"])
     with pytest.raises(ReadoffError, match="can't be read"):
-        file_digest(tmp_path / "none")
+        read_labelled(tmp_path / "none")
+
+
+def test_rows_of_other_requests_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "logits.npz"
+    save_rows(path, collect(Engine(), ASKS)["none"], "these")
+    assert load_rows(path, "these") is not None
+    assert load_rows(path, "those") is None
+    assert load_rows(path) is None
+
+
+def test_any_flipped_bit_leaves_the_same_rows_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "logits.npz"
+    rows = collect(Engine(), ASKS)["none"]
+    save_rows(path, rows)
+    content = path.read_bytes()
+    generator = np.random.default_rng(0)
+    lost = 0
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[int(generator.integers(len(damaged)))] ^= 1 << int(generator.integers(8))
+        path.write_bytes(damaged)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the reader may warn of what it reads wrongly
+            found = load_rows(path)
+        lost += found is None
+        assert found is None or equal(found, rows)
+    assert lost
+
+
+def test_logits_are_kept_and_labels_are_not() -> None:
+    rows = collect(Engine(), ASKS)["none"]
+    others = [replace(ask, weight=ask.weight * 3.0 + 1.0) for ask in ASKS]
+    found = relabelled(rows, others)
+    assert found is not None
+    assert np.array_equal(found.z, rows.z)
+    assert not np.array_equal(found.weight, rows.weight)
+    assert relabelled(rows, ASKS[:-1]) is None
+    z = rows.z.copy()
+    z[0, 0] = np.nan
+    assert relabelled(replace(rows, z=z), ASKS) is None
+
+
+def test_weights_of_any_size_are_shares_of_the_largest() -> None:
+    heavy = [replace(ask, weight=1e308) for ask in ASKS]
+    assert labelled_rows(heavy).weight.tolist() == [1.0] * 5
+
+
+def test_the_digest_is_of_what_is_asked() -> None:
+    changed = [replace(ASKS[0], weight=9.0), *ASKS[1:]]
+    assert requests_digest(changed) == requests_digest(ASKS)
+    changed = [replace(ASKS[0], state="another"), *ASKS[1:]]
+    assert len({requests_digest(x) for x in (ASKS, changed, ASKS[1:], ASKS[::-1])}) == 4
 
 
 QUESTION = {"type": "choice", "criteria": {"billing": None, "sales": None}}
@@ -147,6 +203,26 @@ def test_what_was_changed_or_left_out_is_told(tmp_path: Path) -> None:
         "1 soft labels don't sum to 1; each was divided by its sum.",
     )
     assert read_labelled(lines(tmp_path / "e", ("sales", 1))).notes == ()
+    huge = {"billing": 1e308, "sales": 1e308}
+    found = read_labelled(lines(tmp_path / "f", (huge, 1)))
+    assert found.asks[0].targets["q"] == {"billing": 0.5, "sales": 0.5}
+    assert found.notes == ("1 soft labels don't sum to 1; each was divided by its sum.",)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    content = lines(tmp_path / "d", ("sales", 1), ("billing", 1)).read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    found = read_labelled(pipe)
+    writer.join()
+    assert len(found.asks) == 2
+
+
+def test_weights_too_far_apart_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(QualityError, match="run from 1e-300 to 1"):
+        read_labelled(lines(tmp_path / "d", ("sales", 1e-300), ("billing", 1)))
 
 
 @pytest.mark.parametrize(

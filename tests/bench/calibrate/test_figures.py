@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readoff.bench.calibrate.figures import brier_parts, figures, outcomes_of, width_error
+from readoff.bench.calibrate.figures import (
+    brier_parts,
+    figures,
+    is_soft,
+    outcomes_of,
+    width_error,
+)
 from readoff.bench.calibrate.fit import Recipe, calibrated, out_of_fold
 from readoff.bench.calibrate.selective import risk_coverage
 from readoff.bench.calibrate.utility import RIGHT_OR_WRONG, realised_loss, utility_bound
@@ -124,6 +132,8 @@ def test_calibrating_lowers_every_error_towards_that_of_chance() -> None:
     assert before.classwise_ece is not None
     assert after.classwise_ece is not None
     assert after.classwise_ece[0] < before.classwise_ece[0] - 0.03
+    assert after.classwise_ece[1] is not None
+    assert after.width_ece[1] is not None
     assert after.classwise_ece[0] < 1.7 * after.classwise_ece[1]
     assert after.width_ece[0] < 2.0 * after.width_ece[1]
     assert after.brier.reliability < before.brier.reliability / 3
@@ -133,6 +143,21 @@ def test_classes_of_few_rows_have_no_error_of_their_own() -> None:
     few = by_hand([[1.0, 0.0]] * 10, [0, 1] * 5)
     found = figures(few, calibrated(few, Prior(), Temperature()), resamples=20)
     assert found.classwise_ece is None
+
+
+def test_soft_labels_have_no_floor_to_compare_with() -> None:
+    hard = drawn(100, 2)
+    soft = replace(hard, target=np.where(np.arange(100)[:, None] == 3, 0.5, hard.target))
+    assert is_soft(soft).nonzero()[0].tolist() == [3]
+    p = calibrated(hard, Prior(), Temperature())
+    with_floor, without = figures(hard, p, resamples=20), figures(soft, p, resamples=20)
+    assert with_floor.quality.calibrated_ece is not None
+    assert with_floor.width_ece[1] is not None
+    assert without.quality.ece is not None
+    assert without.quality.calibrated_ece is None
+    assert without.width_ece[1] is None
+    assert without.classwise_ece is not None
+    assert without.classwise_ece[1] is None
 
 
 def test_padded_places_never_win() -> None:

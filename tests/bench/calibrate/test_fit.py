@@ -255,3 +255,17 @@ def test_options_that_vary_share_a_prior_of_places() -> None:
 
 def test_the_entries_are_a_cards_own() -> None:
     assert isinstance(fit(drawn(50), Recipe()).temperature, Temperature)
+
+
+@pytest.mark.parametrize("count", [30, 5])
+def test_a_field_denied_a_prior_does_not_take_that_of_its_size(count: int) -> None:
+    same = drawn(count, 2, name="same")
+    same = replace(same, target=np.tile([1.0, 0.0], (count, 1)))
+    varied = drawn(200, 2, name="varied", prior=(2.0, -2.0))
+    varied = replace(varied, options=tuple((f"x{i}", f"y{i}") for i in range(200)))
+    made = fit_priors(together(same, varied))
+    assert made.by_options["choice:2"].values[0] > 0.5
+    assert made.entry().find("choice", "same", 2) == (0.0, 0.0)
+    assert made.entry().find("choice", "unseen", 2) == made.by_options["choice:2"].values
+    assert '"same": nor does it take the prior of choice:2.' in made.notes
+    assert fit_priors(same).entry() == Prior(), "without such a prior there is nothing to refuse"

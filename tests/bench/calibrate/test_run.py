@@ -21,7 +21,7 @@ from readoff.bench.calibrate.gates import Cost, Coverage, Risk, fit_gate
 from readoff.bench.calibrate.pictures import pictures
 from readoff.bench.calibrate.report import page, write_report
 from readoff.bench.calibrate.rows import Rows
-from readoff.bench.calibrate.run import Calibration, calibrate, card_from
+from readoff.bench.calibrate.run import Calibration, calibrate, card_from, check_labels
 from readoff.bench.calibrate.table import Collected, calibration_table, debias_table, flips
 from readoff.bench.quality.files import QualityError
 from readoff.bench.report import html, markdown
@@ -161,7 +161,9 @@ def test_a_gate_by_risk_takes_half_of_the_states_and_says_so() -> None:
     assert found.gate.gate.fitted["guaranteed"] is True
     (all_,) = found.gate.thresholds.values()
     assert all_.guaranteed
-    assert all_.why == "P(error among accepted > 0.15) ≤ 0.1"
+    assert all_.why == (
+        "P(error among accepted > 0.15) ≤ 0.1; tested on one random decision of every state"
+    )
     assert all_.risk is not None
     assert all_.risk < 0.15
     assert found.fit.temperatures.found["choice"].count == 300
@@ -175,6 +177,31 @@ def test_with_too_few_the_gate_promises_nothing_and_accepts_nothing() -> None:
     assert "nothing can be guaranteed with 20 decisions" in found.gate.thresholds["all"].why
     told = document(found, ABOUT)
     assert "accepts nothing" in markdown.render(page(told, []))
+
+
+def test_soft_labels_have_no_floor_in_any_report() -> None:
+    hard = drawn(60)
+    soft = replace(hard, target=np.where(np.arange(60)[:, None] < 9, 0.25, hard.target))
+    found = document(calibrate(soft, Recipe("type")), ABOUT)
+    assert any(note.startswith("9 labels are soft") for note in found["notes"])
+    after = found["parts"][0]["after"]
+    floors = ("calibrated_ece", "calibrated_width_ece", "calibrated_classwise_ece")
+    assert {after[key] for key in floors} == {None}
+    assert {one["expected_low"] for one in after["bins"]} == {None}
+    shown = list(pictures(found))
+    assert "isn't told" in shown[0].picture.caption
+    assert "(–)" in markdown.render(page(found, shown))
+
+
+def test_labels_are_checked_before_there_are_logits() -> None:
+    for bad, message in (
+        (drawn(19), "a fit needs 20"),
+        (replace(drawn(30), target=np.eye(4)[[0] * 30]), "the same option"),
+        (drawn(30, per_state=30), "about one state"),
+    ):
+        blank = replace(bad, z=np.zeros_like(bad.z))
+        with pytest.raises(QualityError, match=message):
+            check_labels(blank, None)
 
 
 def test_halves_that_are_too_small_are_told() -> None:

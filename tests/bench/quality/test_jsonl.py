@@ -133,6 +133,13 @@ def test_a_bad_line_is_named(line: object, message: str, tmp_path: Path) -> None
     assert "The request" not in str(caught.value)
 
 
+def test_only_the_line_of_the_file_is_told(tmp_path: Path) -> None:
+    for line, place in (('{"state": "x", ', "at column 16"), ('{"state" "x"}', "at column 10")):
+        with pytest.raises(QualityError, match=place) as caught:
+            list(read_jsonl(written(tmp_path, GOOD, line, GOOD)))
+        assert str(caught.value).count(" line ") == 2, "the file's, and: The line is not JSON"
+
+
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
     file.write_bytes(json.dumps(GOOD).encode() + b'\n{"state": "\xff"}\n')
