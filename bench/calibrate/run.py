@@ -20,7 +20,7 @@ from readoff.bench.calibrate.temperature import LEAST
 from readoff.bench.calibrate.utility import Loss, realised_loss
 from readoff.bench.quality.files import QualityError
 from readoff.engine.card import Card
-from readoff.engine.card_fields import TYPES, Debias, Digests, Prior, Temperature
+from readoff.engine.card_fields import ROTATIONS, TYPES, Debias, Digests, Prior, Temperature
 
 Tell: TypeAlias = Callable[[str, int, int], None]
 RESAMPLES = 1000
@@ -146,7 +146,12 @@ def _soft_note(rows: Rows) -> Sequence[str]:
 
 
 def card_from(
-    card: Card, made: Calibration, digests: Digests, template: str, debias: Debias
+    card: Card,
+    made: Calibration,
+    digests: Digests,
+    template: str,
+    debias: Debias,
+    rotations: int = ROTATIONS,
 ) -> Card:
     """`card` with what was fitted, bound to the model by `digests` and to the template's digest."""
     return replace(
@@ -157,6 +162,7 @@ def card_from(
         gate={} if made.gate is None else made.gate.gate.to_json(),
         digests=digests,
         debias=debias,
+        rotations=rotations,
     )
 
 

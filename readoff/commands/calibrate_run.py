@@ -91,7 +91,9 @@ def run(chosen: Chosen, *, json_output: bool) -> None:
             notes=labelled.notes,
             tell=tell,
         )
-    fitted = card_from(card, made, digests, renderer.template.digest, chosen.debias)
+    fitted = card_from(
+        card, made, digests, renderer.template.digest, chosen.debias, chosen.rotations
+    )
     found = document(made, _about(chosen))
     write_result(chosen.out, found)
     save_card(chosen.out, fitted)

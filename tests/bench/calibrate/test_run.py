@@ -88,7 +88,8 @@ def test_it_gets_better_out_of_fold(made: Calibration) -> None:
 
 
 def test_the_card_is_bound_to_its_model(made: Calibration, tmp_path: Path) -> None:
-    card = card_from(Card.default(), made, Digests("w", None, "t"), "template", "both")
+    card = card_from(Card.default(), made, Digests("w", None, "t"), "template", "both", 2)
+    assert card.rotations == 2
     card.save(tmp_path)
     loaded = Card.load(tmp_path)
     assert loaded == card
