@@ -18,6 +18,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +36,7 @@ from readoff.engine.answers import Answer, NoulAnswer
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.backbones.linear import Linear
 from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.compute import on_compute_thread
 from readoff.engine.config import ModelConfig
 from readoff.engine.engine import Engine
 from readoff.engine.errors import ReadoffError
@@ -132,7 +134,8 @@ class Answers:
 
     def given(self, kind: Kind | None) -> list[Probabilities]:
         """Of every workload. Weights are dropped afterwards."""
-        engine = Engine(load_backbone(self.checkpoint, DTYPE, CPU, kind), self.renderer, self.card)
+        load = partial(load_backbone, self.checkpoint, DTYPE, CPU, kind)
+        engine = Engine(on_compute_thread(load), self.renderer, self.card)
         return [
             [
                 probabilities(answer)
@@ -253,7 +256,9 @@ def main(
             typer.echo(f"Red gate, no speed of {one} is reported.", err=True)
     green: list[Kind] = [one for one, row in totals.items() if row.ok and not row.emulated]
     if repeats and green:
-        document["speed"] = found = speed(QWEN35_08B, tokens, green, repeats)
+        document["speed"] = found = on_compute_thread(
+            partial(speed, QWEN35_08B, tokens, green, repeats)
+        )
         for one in green:
             typer.echo(
                 f"{tokens} tokens: bf16 {found['ms']['bf16']:.0f} ms, {one} "
