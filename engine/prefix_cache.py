@@ -9,7 +9,7 @@ moved, given a snapshot, or dropped.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from readoff.engine.storage import Room, Storage
@@ -279,6 +279,3 @@ class PrefixCache(ABC):
         for node, slot in zip(kept, slots, strict=True):
             node.state = slot
         self.counters.moved += 1
-
-
-CacheFactory = Callable[[Storage], PrefixCache]

@@ -28,8 +28,8 @@ class Continuation:
 
     `ids` are the new tokens at `position` and on. Their keys go to the slots from `slot` on, which
     follow `own` slots with earlier keys of the same line; `chain` holds the spans (slot, length) of
-    its ancestors. `parent_state` and `state_out` as in `Batch`; `depth` orders segments of one
-    batch that go on from one another.
+    its ancestors. `parent_state` and `state_out` as in `Batch`; what goes on from another segment
+    of the same batch comes after it.
     """
 
     ids: Sequence[int]
@@ -39,7 +39,6 @@ class Continuation:
     chain: tuple[Span, ...] = ()
     parent_state: int = 0
     state_out: int = -1
-    depth: int = 0
     readings: Sequence[Reading] = ()
 
 

@@ -32,7 +32,6 @@ class Line:
     states: tuple[int, int]
     recurrent: bool
     own: int = 0
-    depth: int = 0
     tokens: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
@@ -66,7 +65,6 @@ class Line:
             *before, last = self.pending
             parts.append(self._segment(before))
             self._computed(len(before), [last])
-            self.depth += 1
         rows = len(self._allowed)
         start = len(self.pending) - 1
         readings = [Reading(start + n, allowed) for n, allowed in enumerate(self._allowed)]
@@ -94,7 +92,6 @@ class Line:
             chain=self.chain,
             parent_state=self.state,
             state_out=self._next_state,
-            depth=self.depth,
             readings=readings,
         )
 
@@ -118,7 +115,6 @@ class Line:
                 accepted += 1
             else:
                 break
-        self.depth = 0
         self._advance(accepted, chosen)
 
     def _record(self, token: int, probability: float, gap: float) -> None:

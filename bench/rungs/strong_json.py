@@ -134,7 +134,6 @@ class StrongJson(Rung):
                     state=1 if same else 0,
                     states=(2 + 2 * number, 3 + 2 * number),
                     recurrent=bool(config.conv_kernel),
-                    depth=1 if same else 0,
                 )
             )
             slot += len(tail) + self.max_new_tokens

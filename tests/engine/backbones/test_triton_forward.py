@@ -96,7 +96,6 @@ def question(
         chain=chain,
         parent_state=2 if below is None else 3,
         state_out=out,
-        depth=0 if below is None else 1,
         readings=[Reading(length - 1, range(9), temperature=2.0)],
     )
 
