@@ -1,4 +1,4 @@
-"""Who may import whom: kernels < engine < export, bench < the command line."""
+"""Who may import whom: kernels < engine < export < bench < learn, and export < serve."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ BELOW = {
     "readoff.engine": {"readoff.kernels"},
     "readoff.export": {"readoff.kernels", "readoff.engine"},
     "readoff.bench": {"readoff.kernels", "readoff.engine", "readoff.export"},
+    "readoff.learn": {"readoff.kernels", "readoff.engine", "readoff.export", "readoff.bench"},
+    "readoff.serve": {"readoff.kernels", "readoff.engine", "readoff.export"},
 }
 """What each folder may import besides itself. The face, `readoff`, may import all of them."""
 

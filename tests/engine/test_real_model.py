@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,6 @@ MEMORY = """
 import sys, threading, torch
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.forest import Forest
-from readoff.engine.runtime import keep_heap
 from readoff.engine.source import resolve
 
 def resident():
@@ -89,7 +89,6 @@ def resident():
     return int(line.split()[1]) / 1024
 
 torch.set_num_threads(2)
-keep_heap()
 checkpoint = resolve(sys.argv[1], progress=False)
 cpu = torch.device("cpu")
 backbone = Backbone.load(checkpoint.config, checkpoint, torch.bfloat16, cpu, pack=True)
@@ -118,13 +117,16 @@ print(peak[0] - before)
 def test_8k_tokens_need_no_more_than_their_activations_and_keys(demo_checkpoint: Path) -> None:
     """Pitfall 18: memory that grows with length × length or length × vocabulary.
 
-    Live at once are a few rows of the residual, q, k and v, the rotation in fp32 (24 rows of bf16
+    Live at once are a few rows of the residual, q, k and v, the rotation in fp32 (18 rows of bf16
     in all) and one block of scores, twice. One head's full score matrix alone would take 128 MiB,
-    the logits of all tokens 2.5 GB.
+    the logits of all tokens 2.5 GB. Large blocks go back to the system as soon as they are free:
+    what is seen is what is live, not what a heap holds on to (which differs from run to run by
+    half as much again).
     """
     tokens, hidden, heads, block = 8192, 896, 14, 128
-    allowed = (24 * tokens * hidden + 2 * tokens * heads * block) * 2 / 2**20
+    allowed = (18 * tokens * hidden + 2 * tokens * heads * block) * 2 / 2**20
     command = [sys.executable, "-c", MEMORY, str(demo_checkpoint), str(tokens)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**18)}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=env)
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) <= allowed

@@ -1,0 +1,1 @@
+"""Training: soft labels, LoRA through our own backbones, and the data for it."""

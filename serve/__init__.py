@@ -1,0 +1,1 @@
+"""The HTTP server: `/v1/systemone` and its neighbours."""
