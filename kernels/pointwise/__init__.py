@@ -14,7 +14,7 @@ import torch
 
 from readoff.kernels import triton_support
 from readoff.kernels.dispatch import Implementation, Op, always, by_name_on_cpu
-from readoff.kernels.pointwise import checks, cpu, fixed
+from readoff.kernels.pointwise import checks, cpu, fixed, gradient
 from readoff.kernels.pointwise import reference as naive
 
 __all__ = [
@@ -34,7 +34,7 @@ rms_norm: Op[[_T, _T, float, bool], _T] = Op(
     "rms_norm",
     [
         triton_support.implementation("pointwise.triton", "rms_norm", "one launch"),
-        Implementation("torch", cpu.rms_norm, always()),
+        Implementation("torch", gradient.rms_norm, always()),
         by_name_on_cpu(fixed.rms_norm, FIXED),
         Implementation("reference", naive.rms_norm, always("fp32")),
     ],
@@ -46,7 +46,7 @@ add_rms_norm: Op[[_T, _T, _T, float, bool], tuple[_T, _T]] = Op(
     "add_rms_norm",
     [
         triton_support.implementation("pointwise.triton", "add_rms_norm", "one launch"),
-        Implementation("torch", cpu.add_rms_norm, always()),
+        Implementation("torch", gradient.add_rms_norm, always()),
         by_name_on_cpu(fixed.add_rms_norm, FIXED),
         Implementation("reference", naive.add_rms_norm, always("fp32")),
     ],
@@ -77,7 +77,7 @@ swiglu: Op[[_T, int], _T] = Op(
     "swiglu",
     [
         triton_support.implementation("pointwise.triton", "swiglu", "one launch"),
-        Implementation("torch", cpu.swiglu, always()),
+        Implementation("torch", gradient.swiglu, always()),
         by_name_on_cpu(fixed.swiglu, FIXED),
         Implementation("reference", naive.swiglu, always("fp32")),
     ],

@@ -1,4 +1,5 @@
-"""The row-wise operators in few passes over memory. Differentiable, any device."""
+"""The row-wise operators in few passes over memory, on any device. All are differentiable, but for
+`swiglu`: `gradient` has that."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float, plus_one: bool) -> torch.Tensor:
     """x / sqrt(mean(x²) + eps) * (w or 1 + w), in fp32, rounded once."""
     scale = weight.float() + 1.0 if plus_one else weight.float()
-    return (x * _inverse_rms(x, eps) * scale).to(x.dtype)
+    return (x * inverse_rms(x, eps) * scale).to(x.dtype)
 
 
 def add_rms_norm(
@@ -55,7 +56,7 @@ def _norm_rotate(
 ) -> torch.Tensor:
     x32 = x.float()
     if weight is not None:
-        x32 = x32 * _inverse_rms(x, eps) * (weight.float() + 1.0 if plus_one else weight.float())
+        x32 = x32 * inverse_rms(x, eps) * (weight.float() + 1.0 if plus_one else weight.float())
     half = cos.shape[-1]
     cos, sin = cos[:, None], sin[:, None]  # [T, 1, R/2]
     first, second, rest = x32.split([half, half, x.shape[-1] - 2 * half], dim=-1)
@@ -66,14 +67,14 @@ def _norm_rotate(
 def swiglu(gate_up: torch.Tensor, size: int) -> torch.Tensor:
     """silu(gate) * up."""
     gate, up = gate_up.split(size, dim=-1)
-    return F.silu(gate) * up if torch.is_grad_enabled() else F.silu(gate).mul_(up)
+    return F.silu(gate).mul_(up)
 
 
 def gated_rms_norm(
     x: torch.Tensor, z: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> torch.Tensor:
     """norm(x) * w * silu(z) over the last axis, in fp32, rounded once."""
-    return (x * _inverse_rms(x, eps) * weight.float() * F.silu(z.float())).to(x.dtype)
+    return (x * inverse_rms(x, eps) * weight.float() * F.silu(z.float())).to(x.dtype)
 
 
 def sigmoid_gate(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
@@ -81,7 +82,7 @@ def sigmoid_gate(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     return x * torch.sigmoid(gate)
 
 
-def _inverse_rms(x: torch.Tensor, eps: float) -> torch.Tensor:
+def inverse_rms(x: torch.Tensor, eps: float) -> torch.Tensor:
     """1 / sqrt(mean(x²) + eps) over the last axis, fp32. One pass over x, no widened copy of it."""
     square = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32).square()
     return torch.rsqrt(square / x.shape[-1] + eps)

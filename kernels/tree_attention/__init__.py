@@ -20,7 +20,7 @@ import torch
 
 from readoff.kernels import triton_support
 from readoff.kernels.dispatch import Implementation, Op, always, by_name_on_cpu, on_cpu
-from readoff.kernels.tree_attention import cpu, fixed
+from readoff.kernels.tree_attention import fixed, gradient
 from readoff.kernels.tree_attention.checks import check, check_values
 from readoff.kernels.tree_attention.reference import tree_attention as reference
 
@@ -35,9 +35,9 @@ tree_attention: Op[[_T, _T, _T, _T, _T, _T, _T, _T, _T, float], _T] = Op(
             "tree_attention.triton", "tree_attention", "one launch, online softmax over the chain"
         ),
         Implementation(
-            "cpu", cpu.tree_attention, on_cpu("blocked matrix products, no mask tensor")
+            "cpu", gradient.tree_attention, on_cpu("blocked matrix products, no mask tensor")
         ),
-        Implementation("torch", cpu.tree_attention, always("blocked matrix products")),
+        Implementation("torch", gradient.tree_attention, always("blocked matrix products")),
         by_name_on_cpu(fixed.tree_attention, "run by run"),
         Implementation("reference", reference, always("fp32")),
     ],

@@ -1,0 +1,96 @@
+"""Saving a trained adapter in PEFT's format, and reading it back."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import torch
+from safetensors.torch import save
+
+from readoff.engine.card import CARD_FILE, Card
+from readoff.engine.lora import CONFIG, WEIGHTS
+from readoff.learn.errors import TrainingError
+from readoff.learn.files import write_bytes, write_json
+from readoff.learn.lora import Lora
+from readoff.learn.settings import Stored
+
+LABELS = "label_space.json"
+DTYPES: Mapping[Stored, torch.dtype] = {
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+    "fp32": torch.float32,
+}
+_PREFIX = "base_model.model."
+
+
+def adapter_tensors(lora: Lora, stored: Stored) -> dict[str, torch.Tensor]:
+    """Every matrix under the name that PEFT gives it, rounded to `stored`.
+
+    Raises TrainingError for a value that the dtype can't hold.
+    """
+    tensors = {}
+    for name, a, b in lora.pairs():
+        for letter, matrix in (("A", a), ("B", b)):
+            kept = matrix.detach().to(DTYPES[stored]).cpu().contiguous()
+            if not torch.isfinite(kept).all():
+                raise TrainingError(
+                    f"{name}.lora_{letter} holds values that {stored} can't. Store bf16 or fp32."
+                )
+            tensors[f"{_PREFIX}{name}.lora_{letter}.weight"] = kept
+    return tensors
+
+
+def save_adapter(folder: Path, lora: Lora, stored: Stored) -> int:
+    """Write adapter_model.safetensors; returns its bytes. Raises TrainingError as `write_bytes`."""
+    content = save(adapter_tensors(lora, stored), metadata={"format": "pt"})
+    write_bytes(folder / WEIGHTS, content)
+    return len(content)
+
+
+def save_config(folder: Path, lora: Lora, base: str) -> None:
+    """Write adapter_config.json as PEFT does; `base` becomes base_model_name_or_path.
+
+    PEFT keeps the target modules as a set; here they are sorted, so that equal runs give equal
+    files. Raises TrainingError.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PEFT about the versions of what it uses
+        from peft import LoraConfig
+
+        alpha = int(lora.alpha) if lora.alpha.is_integer() else lora.alpha
+        made = LoraConfig(
+            r=lora.rank,
+            lora_alpha=cast(int, alpha),
+            target_modules=list(lora.targets),
+            lora_dropout=0.0,
+            bias="none",
+            task_type="CAUSAL_LM",
+            base_model_name_or_path=base,
+            inference_mode=True,
+        )
+        with tempfile.TemporaryDirectory() as place:
+            made.save_pretrained(place)
+            fields = json.loads((Path(place) / CONFIG).read_text(encoding="utf-8"))
+    fields["target_modules"] = sorted(fields["target_modules"])
+    write_json(folder / CONFIG, dict(sorted(fields.items())))
+
+
+def save_labels(folder: Path, card: Card) -> None:
+    """Write what serving must know of how the adapter was trained: label_space.json, or a decision
+    card where the template's order isn't the usual one, which the older file can't say.
+
+    Raises TrainingError.
+    """
+    if card.template.order == Card.default().template.order:
+        write_json(folder / LABELS, card.labels.to_json())
+    else:
+        plain = Card(template=card.template, labels=card.labels)
+        try:
+            plain.save(folder / CARD_FILE)
+        except OSError as error:
+            raise TrainingError(f"{folder / CARD_FILE} can't be written: {error}.") from error

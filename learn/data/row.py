@@ -1,0 +1,66 @@
+"""A row: a state with its questions, as a line of a labelled file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from readoff.bench.quality.labels import render_label
+from readoff.bench.records import Language
+from readoff.engine.questions import Question
+from readoff.engine.text import Text
+from readoff.engine.wire import dumps
+from readoff.learn.data.draft import Draft
+from readoff.learn.data.messages import Split
+
+HUMAN, DERIVED = 1.0, 0.5
+"""The fixed weights of labels that people gave and of labels derived from those or built."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One state. `messages` are the keys of the messages in it, or of what was built instead;
+    `licence` is that of its source."""
+
+    state: Text
+    drafts: Mapping[str, Draft]
+    language: Language
+    split: Split
+    source: str
+    licence: str
+    messages: tuple[str, ...]
+
+    @property
+    def group(self) -> str:
+        """The same for rows with the same messages, whatever else is in their states."""
+        return sha256("\n".join(sorted(self.messages)).encode()).hexdigest()[:16]
+
+    def line(self, weights: Mapping[str, float]) -> str:
+        """The row as JSON, `weights` by question id.
+
+        Training targets are distributions; those of the other splits are their largest label,
+        since what is measured there is how probable the model finds the label given.
+        """
+        answers: dict[str, object] = {}
+        for name, draft in self.drafts.items():
+            target = draft.target if self.split == "train" else {draft.answer: 1.0}
+            answers[name] = render_label(target, draft.question)
+        content: dict[str, object] = {
+            "state": self.state,
+            "questions": {name: _question(d.question) for name, d in self.drafts.items()},
+            "answers": answers,
+            "weight": dict(weights),
+            "family": {name: draft.family for name, draft in self.drafts.items()},
+            "language": self.language,
+            "split": self.split,
+            "group": self.group,
+            "source": self.source,
+            "licence": self.licence,
+        }
+        return dumps(content)
+
+
+def _question(question: Question) -> dict[str, object]:
+    fields = {"instructions": question.instructions, "criteria": question.criteria}
+    return {"type": question.type, **{k: v for k, v in fields.items() if v is not None}}

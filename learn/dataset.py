@@ -1,0 +1,170 @@
+"""`Dataset`: the rows of a training and of its validation, which share no state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from readoff.bench.calibrate.collect import state_key
+from readoff.engine.debias import fingerprint
+from readoff.learn.errors import ExampleError
+from readoff.learn.examples import Example, read_examples
+
+TRAIN, VALID = "train.jsonl", "valid.jsonl"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows with a weight above zero, the digest of all that was read, and remarks for the user."""
+
+    train: tuple[Example, ...]
+    valid: tuple[Example, ...]
+    digest: str
+    notes: tuple[str, ...] = ()
+
+    def replaced(
+        self, train: Sequence[Example], valid: Sequence[Example], notes: Sequence[str]
+    ) -> Dataset:
+        """Fewer rows of the same data. Raises ExampleError where a part has none left."""
+        for name, rows in (("train on", train), ("validate with", valid)):
+            if not rows:
+                raise ExampleError(f"No row is left to {name}.")
+        return Dataset(tuple(train), tuple(valid), digest_of(train, valid), tuple(notes))
+
+
+def load_dataset(paths: Sequence[Path], *, valid_share: float = 0.05, seed: int = 0) -> Dataset:
+    """Read a folder (train.jsonl, and valid.jsonl where there is one) or files.
+
+    Rows say by "split" where they belong; without it, those of valid.jsonl are for validation and
+    all others for training. Where no row is for validation a share of the states is taken, drawn
+    by `seed`; rows of one "group" stay together.
+
+    Raises ExampleError for what can't be read or isn't legal, rows of a test split, a family
+    without any weight, and a state that is in both parts.
+    """
+    train, valid = _read(paths)
+    notes = []
+    _check_families([*train, *valid])
+    heavy = [example for example in train if example.weight > 0.0]
+    if len(heavy) < len(train):
+        notes.append(f"{len(train) - len(heavy)} rows have a weight of zero and were left out.")
+    train, valid = heavy, [example for example in valid if example.weight > 0.0]
+    if not train:
+        raise ExampleError("There is no row to train on with a weight above zero.")
+    if not valid:
+        train, valid = split(train, valid_share, seed)
+        notes.append(f"{len(valid)} of {len(train) + len(valid)} rows were set aside to validate.")
+    _check_apart(train, valid)
+    return Dataset(tuple(train), tuple(valid), digest_of(train, valid), tuple(notes))
+
+
+def split(rows: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+    """(training, validation) of about this share of the rows, whole groups and states at a time.
+
+    Raises ExampleError where all rows are of one group or state.
+    """
+    bundles = _bundles(rows)
+    if len(bundles) < 2:
+        raise ExampleError(
+            "All rows are about one state (or of one group), so none can be set aside to validate. "
+            'Give rows with "split": "valid", or more states.'
+        )
+    order = list(range(len(bundles)))
+    random.Random(f"split {seed}").shuffle(order)
+    wanted, count = math.ceil(share * len(rows)), 0
+    chosen: set[int] = set()
+    for number in order[:-1]:  # one at least is trained on
+        if count >= wanted:
+            break
+        count += len(bundles[number])
+        chosen.update(bundles[number])
+    train = [row for i, row in enumerate(rows) if i not in chosen]
+    return train, [row for i, row in enumerate(rows) if i in chosen]
+
+
+def digest_of(train: Iterable[Example], valid: Iterable[Example]) -> str:
+    """sha256 of everything that training sees of the rows, in their order."""
+    digest = hashlib.sha256()
+    for part, rows in (("train", train), ("valid", valid)):
+        for row in rows:
+            asked = {name: fingerprint(question) for name, question in row.questions.items()}
+            seen = [part, state_key(row.state), asked, row.targets, row.weights, row.families]
+            digest.update(json.dumps(seen).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[Example], list[Example]]:
+    parts: dict[str, list[Example]] = {"train": [], "valid": []}
+    for path in paths:
+        if path.is_dir():
+            if not (path / TRAIN).is_file():
+                raise ExampleError(f"{path} has no {TRAIN}.")
+            files = [file for file in (path / TRAIN, path / VALID) if file.is_file()]
+        else:
+            files = [path]
+        for file in files:
+            usual = "valid" if file.name == VALID else "train"
+            empty = True
+            for row in read_examples(file):
+                empty = False
+                part = row.split or usual
+                if part == "test":
+                    raise ExampleError(
+                        f"{row.where}: a row of the test split must not be trained on."
+                    )
+                parts[part].append(row)
+            if empty:
+                raise ExampleError(f"{file} holds no row.")
+    return parts["train"], parts["valid"]
+
+
+def _check_families(rows: Iterable[Example]) -> None:
+    weight: dict[str, float] = defaultdict(float)
+    for row in rows:
+        for name, family in row.families.items():
+            weight[family] += row.weights[name]
+    if empty := sorted(family for family, total in weight.items() if total == 0.0):
+        raise ExampleError(
+            f'The family "{empty[0]}" is empty: no row of it has a weight above zero. Leave its '
+            "rows out, or give them a weight."
+        )
+
+
+def _check_apart(train: Iterable[Example], valid: Iterable[Example]) -> None:
+    known = {state_key(row.state): row.where for row in train}
+    for row in valid:
+        other = known.get(state_key(row.state))
+        if other is not None:
+            raise ExampleError(
+                f"{row.where} is for validation and has the same state as {other}, which is "
+                "trained on. A state belongs to one of the two."
+            )
+
+
+def _bundles(rows: Sequence[Example]) -> list[list[int]]:
+    """Rows that belong together, directly or by a chain of shared groups and states."""
+    parent = list(range(len(rows)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    first: dict[tuple[str, str], int] = {}
+    for i, row in enumerate(rows):
+        keys = [("state", state_key(row.state))]
+        keys += [("group", row.group)] if row.group is not None else []
+        for key in keys:
+            a, b = root(first.setdefault(key, i)), root(i)
+            parent[max(a, b)] = min(a, b)
+    found: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(rows)):
+        found[root(i)].append(i)
+    return list(found.values())

@@ -1,0 +1,80 @@
+"""`Records`: the JSON documents that an adapter's card is made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from readoff.learn.errors import TrainingError
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a card is made from. `pictures` are names of files beside it, `notes` is Markdown of
+    the author's: what can be said beyond figures, such as why something was lost."""
+
+    name: str
+    training: Json
+    data: Json
+    evaluation: Json
+    chain: Json | None = None
+    pictures: Sequence[str] = ()
+    notes: str = ""
+    licence: str = "apache-2.0"
+
+
+def read_records(
+    folder: Path, files: Mapping[str, Path | None], notes: Path | None, licence: str
+) -> Records:
+    """From the adapter's folder; `files` by record ("training", "data", "evaluation", "chain")
+    where one lies elsewhere. Raises TrainingError for what is missing or no JSON."""
+    read: dict[str, Json | None] = {}
+    for name in ("training", "data", "evaluation", "chain"):
+        path = files.get(name) or folder / f"{name}.json"
+        optional = name == "chain" and files.get(name) is None
+        read[name] = None if optional and not path.exists() else _read(path)
+    training, data, evaluation = (read[n] or {} for n in ("training", "data", "evaluation"))
+    own = (evaluation.get("digests") or {}).get("adapter")
+    _check_chain(read["chain"], own)
+    return Records(
+        name=folder.resolve().name,
+        training=training,
+        data=data,
+        evaluation=evaluation,
+        chain=read["chain"],
+        pictures=sorted(path.name for path in folder.glob("*.png")),
+        notes="" if notes is None else _text(notes),
+        licence=licence,
+    )
+
+
+def _check_chain(chain: Json | None, adapter: object) -> None:
+    if chain is not None and chain.get("digests", {}).get("adapter") != adapter:
+        raise TrainingError(
+            "chain.json and evaluation.json are of different adapters. Run both on this one."
+        )
+
+
+def _read(path: Path) -> Json:
+    try:
+        found = json.loads(_text(path))
+    except ValueError as error:
+        raise TrainingError(f"{path} is not JSON ({error}).") from error
+    if not isinstance(found, dict):
+        raise TrainingError(f"{path} must hold a JSON object.")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TrainingError(
+            f"{path} can't be read ({error.strerror or error}). A card is made from training.json, "
+            "data.json and evaluation.json."
+        ) from error

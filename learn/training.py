@@ -1,0 +1,207 @@
+"""`train`: from a model, rows and settings to an adapter's folder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from readoff.bench.memory import PeakMemory
+from readoff.engine.backbones.decoder import Backbone
+from readoff.engine.card import Card
+from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.compute import on_compute_thread
+from readoff.engine.host import check_threads
+from readoff.engine.loading import find_card, load_renderer
+from readoff.engine.prompt import Renderer
+from readoff.engine.runtime import choose_dtype, keep_heap, threads
+from readoff.engine.source import DEMO, DEMO_BASE, resolve
+from readoff.learn.adapter import save_config, save_labels
+from readoff.learn.dataset import Dataset, load_dataset
+from readoff.learn.document import document
+from readoff.learn.examples import Example
+from readoff.learn.folder import finish, prepare
+from readoff.learn.lora import Lora
+from readoff.learn.pace import Tick
+from readoff.learn.passes import Lines, check_lengths
+from readoff.learn.plan import plan
+from readoff.learn.settings import Settings
+from readoff.learn.trainer import Ending, Trainer
+from readoff.learn.validation import Validator, sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What is trained: a model (see `resolve`), and how it is run.
+
+    `name` is what the adapter says its base is; by default the model's own name.
+    """
+
+    model: str = DEMO
+    revision: str | None = None
+    card: Path | None = None
+    dtype: str = "auto"
+    thread_count: int | None = None
+    name: str | None = None
+
+    @property
+    def base(self) -> str:
+        """base_model_name_or_path: a hub id as it is, a folder or file by its full path."""
+        if self.name is not None:
+            return self.name
+        if self.model == DEMO:
+            return DEMO_BASE
+        path = Path(self.model).expanduser()
+        return str(path.resolve()) if path.exists() else self.model
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training ended, and what training.json says of it. `notes` are remarks for the user."""
+
+    ending: Ending
+    document: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def train(
+    source: Source,
+    data: Sequence[Path],
+    out: Path,
+    settings: Settings | None = None,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    stop: threading.Event | None = None,
+    tell: Callable[[Tick], None] = lambda tick: None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Trained:
+    """Train a LoRA adapter for the decisions in `data` and write it to the folder `out`.
+
+    `resume` goes on from the state of an unfinished training there, `force` replaces what is
+    there. `stop`, once set, ends it after the pass that is running, state saved. What goes wrong
+    before the first pass leaves nothing behind.
+
+    Raises ReadoffError: ExampleError for the rows, TrainingError for folder and state,
+    NumericsError where the loss isn't finite, and whatever the model's loading has to say.
+    """
+    settings = settings or Settings()
+    check_threads(source.thread_count)
+    dataset = load_dataset(data, valid_share=settings.valid_share, seed=settings.seed)
+    checkpoint = resolve(source.model, revision=source.revision)
+    card = find_card(checkpoint, source.card)
+    renderer = load_renderer(checkpoint, card)
+    dataset = _within_limit(dataset, renderer, settings)
+    for text in dataset.notes:
+        note(text)
+    prepare(out, resume=resume, force=force)
+    work = partial(
+        _train, source, checkpoint, card, renderer, dataset, out, settings, resume, stop, tell
+    )
+    return on_compute_thread(work)
+
+
+def _train(
+    source: Source,
+    checkpoint: Checkpoint,
+    card: Card,
+    renderer: Renderer,
+    dataset: Dataset,
+    out: Path,
+    settings: Settings,
+    resume: bool,
+    stop: threading.Event | None,
+    tell: Callable[[Tick], None],
+) -> Trained:
+    device = torch.device("cpu")
+    dtype = choose_dtype(source.dtype, device)
+    with threads(source.thread_count), PeakMemory(0.05) as memory:
+        keep_heap()
+        backbone = Backbone.load(checkpoint.config, checkpoint, dtype, device)
+        lora = Lora(backbone, settings.targets, settings.rank, settings.alpha, settings.seed)
+        facts = {
+            **settings.to_json(),
+            "data": dataset.digest,
+            "base": checkpoint.digest(),
+            "template": renderer.template.digest,
+            "labels": card.labels.to_json(),
+            "dtype": str(dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+        }
+        trainer = _trainer(
+            backbone, lora, dataset, Lines(renderer), renderer, out, settings, facts, stop, tell
+        )
+        if resume:
+            trainer.resume()
+        save_config(out, lora, source.base)
+        save_labels(out, card)
+        ending = trainer.run()
+    made = document(trainer.progress, ending, dataset, facts, lora, source.base, memory.peak)
+    return Trained(ending, made, finish(out, made, ending))
+
+
+def _trainer(
+    backbone: Backbone,
+    lora: Lora,
+    dataset: Dataset,
+    plain: Lines,
+    renderer: Renderer,
+    out: Path,
+    settings: Settings,
+    facts: dict[str, Any],
+    stop: threading.Event | None,
+    tell: Callable[[Tick], None],
+) -> Trainer:
+    validator = Validator(
+        backbone,
+        lora,
+        sample(dataset.valid, settings.eval_rows, settings.seed),
+        plain,
+        micro_tokens=settings.micro_tokens,
+        stored=settings.stored,
+    )
+    steps = plan(
+        dataset.train,
+        batch=settings.batch,
+        epochs=settings.epochs,
+        seed=settings.seed,
+        max_steps=settings.max_steps,
+    )
+    permute = settings.seed if settings.permute else None
+    lines = Lines(renderer, hard=settings.hard, permute=permute)
+    return Trainer(
+        backbone,
+        lora,
+        dataset.train,
+        steps,
+        lines,
+        validator,
+        settings,
+        out,
+        facts,
+        stop=stop,
+        tell=tell,
+    )
+
+
+def _within_limit(dataset: Dataset, renderer: Renderer, settings: Settings) -> Dataset:
+    """The rows whose prompts are short enough; ExampleError for the first one that isn't, unless
+    they are to be skipped."""
+    parts: list[tuple[Example, ...]] = []
+    notes = list(dataset.notes)
+    lines = Lines(renderer)
+    for name, rows in (("train", dataset.train), ("valid", dataset.valid)):
+        kept, long = check_lengths(rows, lines, settings.max_tokens, skip=settings.skip_long)
+        parts.append(tuple(kept))
+        if long:
+            some = f"{', '.join(long[:3])}{', …' * (len(long) > 3)}"
+            notes.append(
+                f"{len(long)} of {len(rows)} rows ({name}) have a prompt of more than "
+                f"{settings.max_tokens} tokens and were skipped: {some}"
+            )
+    return dataset.replaced(parts[0], parts[1], tuple(notes))

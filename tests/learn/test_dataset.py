@@ -1,0 +1,102 @@
+"""Where rows go, and that validation sees nothing of what is trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from readoff.bench.calibrate.collect import state_key
+from readoff.learn.dataset import Dataset, load_dataset
+from readoff.learn.errors import ExampleError
+
+from .rig import row, write_rows
+
+
+def states(data: Dataset) -> tuple[set[object], set[object]]:
+    return {r.state for r in data.train}, {r.state for r in data.valid}
+
+
+def test_a_folder_with_both_files(tmp_path: Path) -> None:
+    write_rows(tmp_path / "train.jsonl", [row("a"), row("b", split="valid")])
+    write_rows(tmp_path / "valid.jsonl", [row("c"), row("d", split="train")])
+    assert states(load_dataset([tmp_path])) == ({"a", "d"}, {"b", "c"})
+    assert load_dataset([tmp_path]).notes == ()
+
+
+def test_files(tmp_path: Path) -> None:
+    one = write_rows(tmp_path / "one.jsonl", [row("a"), row("b", split="valid")])
+    two = write_rows(tmp_path / "two.jsonl", [row("c", source="escalation")])
+    assert states(load_dataset([one, two])) == ({"a", "c"}, {"b"})
+
+
+def test_a_share_is_set_aside(tmp_path: Path) -> None:
+    rows = [row(f"state {i // 2}") for i in range(80)]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    data = load_dataset([path], seed=1)
+    assert len(data.valid) == 4
+    assert "4 of 80 rows" in data.notes[0]
+    train, valid = ({state_key(r.state) for r in part} for part in (data.train, data.valid))
+    assert not train & valid
+    again, other = load_dataset([path], seed=1), load_dataset([path], seed=2)
+    assert (again.train, again.digest) == (data.train, data.digest)
+    assert other.digest != data.digest
+
+
+def test_groups_and_states_stay_together(tmp_path: Path) -> None:
+    """A chain: row i shares its group with one neighbour and its state with the other."""
+    rows = [row(f"s{(i + 1) // 2}", group=f"g{i // 2}") for i in range(20)]
+    rows += [row(f"alone {i}") for i in range(5)]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    for seed in range(5):
+        data = load_dataset([path], valid_share=0.3, seed=seed)
+        sizes = {sum(r.group is not None for r in part) for part in (data.train, data.valid)}
+        assert sizes == {0, 20}
+
+
+def test_the_digest_is_that_of_what_is_seen(tmp_path: Path) -> None:
+    def digest(*rows: dict[str, object]) -> str:
+        return load_dataset([write_rows(tmp_path / "x.jsonl", rows)]).digest
+
+    first, valid = row("a"), row("v", split="valid")
+    found = digest(first, valid)
+    assert digest(first | {"x_note": 1}, valid) == found
+    assert digest(first | {"weight": 2}, valid) != found
+    assert digest(row("b"), valid) != found
+    changed = dict(first["answers"]) | {"route": "c"}
+    assert digest(first | {"answers": changed}, valid) != found
+    assert digest(first | {"family": "f"}, valid) != found
+
+
+def test_rows_without_weight(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "r.jsonl", [row("a"), row("b", weight=0), row("c", split="valid")])
+    data = load_dataset([path])
+    assert states(data) == ({"a"}, {"c"})
+    assert "1 rows have a weight of zero" in data.notes[0]
+
+
+def test_refused(tmp_path: Path) -> None:
+    valid = row("v", split="valid")
+    cases = {
+        "test split": ([row("a", split="test")], "line 1: a row of the test split"),
+        "no weight": ([row("a", weight=0), valid | {"weight": 0}], 'family "none" is empty'),
+        "empty family": ([row("a"), row("b", family="dull", weight=0), valid], '"dull" is empty'),
+        "same state": ([row("v"), valid], "line 2 is for validation.*same state.*line 1"),
+        "one state": ([row("a"), row("a")], "about one state"),
+        "nothing to train on": ([valid], "no row to train on"),
+    }
+    for name, (rows, message) in cases.items():
+        path = write_rows(tmp_path / f"{name}.jsonl", rows)
+        with pytest.raises(ExampleError, match=message):
+            load_dataset([path])
+    (tmp_path / "blank.jsonl").write_text("\n")
+    with pytest.raises(ExampleError, match="holds no row"):
+        load_dataset([tmp_path / "blank.jsonl"])
+    with pytest.raises(ExampleError, match=r"has no train\.jsonl"):
+        load_dataset([tmp_path])
+
+
+def test_a_state_in_json_is_no_text(tmp_path: Path) -> None:
+    """Text that looks like an object is another state than the object."""
+    path = write_rows(tmp_path / "r.jsonl", [row("a: 1"), row({"a": 1}, split="valid")])
+    assert len(load_dataset([path]).valid) == 1
