@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
-
-import torch
 
 from readoff.engine.answers import Answer, Decision, Usage, build_answer
 from readoff.engine.card import Card
@@ -14,24 +12,33 @@ from readoff.engine.errors import ContextError, NumericsError, QuestionError, Re
 from readoff.engine.escalation import gated
 from readoff.engine.gate import Gate
 from readoff.engine.job import Group, Job
-from readoff.engine.plan import Line
+from readoff.engine.line import Line
 from readoff.engine.prompt import Prompt, Renderer
 from readoff.engine.questions import Question
 from readoff.engine.text import Text
-from readoff.kernels.dispatch import forced
 
 Questions: TypeAlias = Mapping[str, Question]
 
 
 class Asking:
-    """Makes jobs of requests to one model, and decisions of what was read for them."""
+    """Makes jobs of requests to one model, and decisions of what was read for them.
+
+    `hint` is what else than damaged weights may make numbers that aren't finite, or nothing;
+    `kernels` tells which implementations are asked for where a job is made.
+    """
 
     def __init__(
-        self, renderer: Renderer, card: Card, context_length: int, dtype: torch.dtype, name: str
+        self,
+        renderer: Renderer,
+        card: Card,
+        context_length: int,
+        name: str,
+        hint: str = "",
+        kernels: Callable[[], tuple[tuple[str, str], ...]] = tuple,
     ) -> None:
         self.renderer, self.card, self.name = renderer, card, name
         self.context_length = context_length
-        self._dtype = dtype
+        self._hint, self._kernels = hint, kernels
 
     def job(
         self,
@@ -85,7 +92,7 @@ class Asking:
 
         return Job(
             lines,
-            Group(forced(), legal_mass),
+            Group(self._kernels(), legal_mass),
             finish,
             priority,
             None if deadline_ms is None else start + deadline_ms / 1e3,
@@ -101,7 +108,7 @@ class Asking:
             computed = min(job.computed, line.shared)
             return Usage(line.shared, computed, line.shared - computed)
 
-        return Job([line], Group(forced()), finish)
+        return Job([line], Group(self._kernels()), finish)
 
     def _check_length(self, prompt: Prompt, where: str) -> None:
         if len(prompt) > self.context_length:
@@ -120,10 +127,8 @@ class Asking:
                     question, reads.logits, reads.probabilities, reads.legal_mass
                 )
             except NumericsError as error:
-                narrow = self._dtype != torch.float32
-                hint = f', or {self._dtype} too narrow for them; try dtype="fp32"' * narrow
                 raise NumericsError(
-                    f"Question {name!r}: {error} The weights may be damaged{hint}."
+                    f"Question {name!r}: {error} The weights may be damaged{self._hint}."
                 ) from error
         return answers
 

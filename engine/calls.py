@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from readoff.engine.answers import Decision, Usage
 from readoff.engine.asking import Asking, Questions
@@ -18,9 +19,9 @@ from readoff.engine.escalation import LIMIT, TIMEOUT, Escalate
 from readoff.engine.gate import Gate
 from readoff.engine.job import Job
 from readoff.engine.policy import Policy, Wishes
-from readoff.engine.scheduler import late
+from readoff.engine.questions import Choice, Noul, Score
+from readoff.engine.scheduler import Scheduler, late
 from readoff.engine.text import Text
-from readoff.engine.worker import Worker
 
 Request = tuple[Text, Questions]
 
@@ -44,11 +45,23 @@ class How(Queued, total=False):
     escalate_timeout: float
 
 
+class Runs(Protocol):
+    """What runs the jobs of an engine: its scheduler, and its cache of prefixes, if it has one."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Where jobs are queued."""
+
+    @property
+    def cache(self) -> object | None:
+        """What keeps prefixes between passes."""
+
+
 class Calls:
-    """What `Engine` is asked with; it says what answers."""
+    """What `Engine` and `OnnxEngine` are asked with; they say what answers."""
 
     _asking: Asking
-    _worker: Worker
+    _worker: Runs
     _policy: Policy
 
     def decide(
@@ -165,6 +178,19 @@ class Calls:
         self._worker.scheduler.submit(job)
         usage: Usage = _wait(job)
         return usage
+
+    def _rehearse(self) -> None:
+        """Decide twice, cold and cached, and keep what is in memory by now out of Python's later
+        garbage collections."""
+        questions: Questions = {
+            "choice": Choice(criteria={"yes": None, "no": None}),
+            "score": Score(criteria=["low", "high"]),
+            "noul": Noul(),
+        }
+        for _ in range(2):
+            self.decide("Nothing has happened yet.", questions)
+        gc.collect()
+        gc.freeze()
 
     def _decide(
         self, requests: Sequence[Request], patient: bool, **how: Unpack[How]

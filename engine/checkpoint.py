@@ -125,6 +125,11 @@ def open_checkpoint(path: Path, *, head: HeadChoice = "auto") -> Checkpoint:
     from readoff.engine.gguf_checkpoint import GgufCheckpoint
     from readoff.engine.safetensors_checkpoint import SafetensorsCheckpoint
 
+    if (path / "pack.json").is_file():
+        raise CheckpointError(
+            f"{path} is a deployment pack, which holds no weights that torch reads. Open it with "
+            "readoff.export.runtime.OnnxEngine, or give the model that it was exported from."
+        )
     if path.is_dir():
         return SafetensorsCheckpoint(path)
     if path.is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from functools import partial
 from pathlib import Path
@@ -11,27 +10,21 @@ from typing import Any
 
 import torch
 
-from readoff.engine.asking import Asking, Questions
+from readoff.engine.asking import Asking
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.calls import Calls
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import HeadChoice
 from readoff.engine.compute import on_compute_thread
+from readoff.engine.host import check_threads
 from readoff.engine.loading import find_card, load_backbone, load_renderer
 from readoff.engine.policy import Policy
 from readoff.engine.prompt import Renderer
-from readoff.engine.questions import Choice, Noul, Score
-from readoff.engine.runtime import (
-    check_threads,
-    choose_device,
-    choose_dtype,
-    explain_kernels,
-    keep_heap,
-)
+from readoff.engine.runtime import choose_device, choose_dtype, explain_kernels, keep_heap
 from readoff.engine.serving import Serving
 from readoff.engine.source import DEMO, resolve
 from readoff.engine.worker import Progress, Worker
-from readoff.kernels.dispatch import Site
+from readoff.kernels.dispatch import Site, forced
 from readoff.kernels.linear import Kind
 
 
@@ -46,6 +39,8 @@ class Engine(Calls):
 
     An engine is also a context manager; `close` ends its thread and frees what it cached.
     """
+
+    _worker: Worker
 
     def __init__(
         self,
@@ -67,7 +62,9 @@ class Engine(Calls):
         if self.device.type == "cpu":
             keep_heap()
         explain_kernels(Site(self.device.type, self.dtype), backbone.layout)  # or an error now
-        self._asking = Asking(renderer, self.card, self.context_length, self.dtype, name)
+        narrow = self.dtype != torch.float32
+        hint = f', or {self.dtype} too narrow for them; try dtype="fp32"' * narrow
+        self._asking = Asking(renderer, self.card, self.context_length, name, hint, forced)
         self._policy = Policy(self.card)
         template, tokenizer = renderer.template, renderer.tokenizer
         self._worker = Worker(
@@ -160,15 +157,7 @@ class Engine(Calls):
         capture)` is called after each of its sizes.
         """
         self._worker.warmup(progress)
-        questions: Questions = {
-            "choice": Choice(criteria={"yes": None, "no": None}),
-            "score": Score(criteria=["low", "high"]),
-            "noul": Noul(),
-        }
-        for _ in range(2):  # cold and cached
-            self.decide("Nothing has happened yet.", questions)
-        gc.collect()
-        gc.freeze()
+        self._rehearse()
 
     def with_serving(self, serving: Serving) -> Engine:
         """Another engine over the same weights, with a cache and a thread of its own."""

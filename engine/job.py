@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from readoff.engine.plan import Line
+from readoff.engine.line import Line
 
 _NUMBERS = itertools.count()
 

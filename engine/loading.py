@@ -10,10 +10,8 @@ from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.backbones.linear import Linear
 from readoff.engine.card import CARD_FILE, UNCHECKED, Card
 from readoff.engine.checkpoint import Checkpoint
-from readoff.engine.errors import CardError, CheckpointError, ReadoffError
+from readoff.engine.errors import CardError, ReadoffError
 from readoff.engine.prompt import Renderer
-from readoff.engine.template import Template
-from readoff.engine.tokenizer import Tokenizer
 from readoff.kernels.dispatch import NoImplementationError, Site
 from readoff.kernels.linear import Kind, linear
 from readoff.kernels.linear.quantised import PRODUCTS, STORED
@@ -68,17 +66,7 @@ def load_renderer(checkpoint: Checkpoint, card: Card) -> Renderer:
 
     Raises TemplateError, or CardError if the card was made for another template or tokenizer.
     """
-    tokenizer = Tokenizer.load(checkpoint.tokenizer_files)
-    known = max(tokenizer.vocab_size, *(i + 1 for i in tokenizer.added_tokens.values()), 0)
-    if known > checkpoint.config.vocab_size:
-        raise CheckpointError(
-            f"The tokenizer knows {known} tokens, but the model's vocabulary has "
-            f"{checkpoint.config.vocab_size}: they don't belong together. Use the model's own "
-            "tokenizer files."
-        )
-    template = Template.load(tokenizer, card.template.order, card.template.id)
-    card.check(template=template.digest, tokenizer=tokenizer.digest)
-    return Renderer(tokenizer, template, card.labels)
+    return Renderer.load(checkpoint.tokenizer_files, card, checkpoint.config.vocab_size)
 
 
 def load_backbone(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from readoff.engine.job import Job, Reads
 from readoff.engine.plan import GRID, Plan
 from readoff.engine.pools import Pools
 from readoff.engine.prefix_cache import Node, PrefixCache
-from readoff.engine.scheduler import error_of, late
+from readoff.engine.scheduler import error_of, finished
 from readoff.engine.storage import out_of_memory
 
 Run = Callable[[Batch, Pools | None, bool], Readout]
@@ -189,7 +188,7 @@ class Passes:
                 self.let_go(job)
                 self._held[job] = mine.part
             if len(job.reads) == len(job.lines):
-                outcomes.append((job, _outcome(job)))
+                outcomes.append((job, finished(job)))
         return outcomes
 
     def _cold(self, jobs: Sequence[Job]) -> Outcomes:
@@ -216,7 +215,7 @@ class Passes:
             for mine in taken:
                 mine.job.reads, reads = reads[: mine.lines], reads[mine.lines :]
                 mine.job.computed = mine.computed
-                outcomes.append((mine.job, _outcome(mine.job)))
+                outcomes.append((mine.job, finished(mine.job)))
             return outcomes
 
     def _plant(self, jobs: Sequence[Job]) -> tuple[Forest, list[_Taken]]:
@@ -249,15 +248,6 @@ class Passes:
             if need > budget
             else f"There isn't memory for a prompt of {tokens} tokens beside what is in use."
         )
-
-
-def _outcome(job: Job) -> Any:
-    if job.expired(time.perf_counter()):
-        return late()
-    try:
-        return job.finish(job)
-    except Exception as error:
-        return error_of(error)
 
 
 def _split(readout: Readout, counts: Sequence[int]) -> list[Reads]:

@@ -6,28 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from readoff.engine.batch import Batch
+from readoff.engine.line import Line as Line
 from readoff.engine.packing import Placed, Reading, Spans, pack
 from readoff.engine.prefix_cache import Ids, Node, PrefixCache
 
 GRID = 64
 """Cuts inside a piece fall on multiples of the delta rule's chunk, where they can."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One prompt as a pass sees it: its shared pieces, the piece that is read at its end, and what
-    is read there. Without a leaf the prompt only warms the cache."""
-
-    pieces: tuple[Ids, ...]
-    leaf: Ids = ()
-    labels: tuple[int, ...] = ()
-    prior: tuple[float, ...] = ()
-    temperature: float = 1.0
-
-    @property
-    def shared(self) -> int:
-        """Tokens of the shared pieces."""
-        return sum(map(len, self.pieces))
 
 
 @dataclass(eq=False)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
+from readoff.engine.card import Card
+from readoff.engine.errors import CheckpointError
 from readoff.engine.labels import Alphabet, LabelSet, LabelSpace
 from readoff.engine.questions import Question, check_questions
 from readoff.engine.template import Template
@@ -56,6 +59,28 @@ class Renderer:
         self.alphabet.check()
         self._preamble = Piece(tokenizer.encode_control(template.before), "preamble")
         self._cue_ids = tokenizer.encode_control(template.cue)
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, card: Card, vocab_size: int, digest: str | None = None
+    ) -> Renderer:
+        """The tokenizer in `folder` with the template and the labels of `card`, for a model whose
+        table has `vocab_size` rows. `digest` is the tokenizer's, where it is known already:
+        computing it takes longer than loading.
+
+        Raises TemplateError, CheckpointError for a tokenizer that is missing, unreadable or too
+        large for the model, CardError if the card was made for another template or tokenizer.
+        """
+        tokenizer = Tokenizer.load(folder)
+        known = max(tokenizer.vocab_size, *(i + 1 for i in tokenizer.added_tokens.values()), 0)
+        if known > vocab_size:
+            raise CheckpointError(
+                f"The tokenizer knows {known} tokens, but the model's vocabulary has "
+                f"{vocab_size}: they don't belong together. Use the model's own tokenizer files."
+            )
+        template = Template.load(tokenizer, card.template.order, card.template.id)
+        card.check(template=template.digest, tokenizer=digest or tokenizer.digest)
+        return cls(tokenizer, template, card.labels)
 
     def render(self, state: Text, questions: Mapping[str, Question]) -> list[Prompt]:
         """One prompt a question, in the order of `questions`; their ids are never shown.

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from readoff.engine.errors import ReadoffError
+from readoff.engine.host import free_host_memory
 from readoff.kernels.dispatch import OPS, NoImplementationError, Site
 
 _DTYPES = {
@@ -71,22 +71,11 @@ def bf16_is_native() -> bool:
     return any(bool(getattr(torch.cpu, name, lambda: False)()) for name in checks)
 
 
-def check_threads(count: int | None) -> None:
-    """Raise ReadoffError unless `count` is a number of threads, or None."""
-    if count is not None and (type(count) is not int or count < 1):
-        raise ReadoffError(f"threads must be a positive whole number, not {count!r}.")
-
-
 def free_memory(device: torch.device) -> int:
     """Bytes that a device has to give: on CPUs what Linux says is available, elsewhere a guess."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 4 << 30
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0]) << 10 if found else 4 << 30
+    return free_host_memory()
 
 
 def deterministic_kernels(device: torch.device) -> tuple[tuple[str, str], ...]:

@@ -265,6 +265,16 @@ def late() -> DeadlineError:
     )
 
 
+def finished(job: Job) -> Any:
+    """What a job ends with that everything was read for: its result or its exception."""
+    if job.expired(time.perf_counter()):
+        return late()
+    try:
+        return job.finish(job)
+    except Exception as error:
+        return error_of(error)
+
+
 def error_of(error: BaseException) -> ReadoffError:
     """An exception of each request's own: several threads will raise them. What the pass had in its
     variables is let go of: it may be much."""

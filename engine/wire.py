@@ -87,6 +87,19 @@ def parse_request(content: object) -> Request:
     return Request(state, questions, model if isinstance(model, str) else None)
 
 
+def wants_legal_mass(content: object) -> bool:
+    """Whether a request asks for the legal mass of its answers: `"x_legal_mass": true`.
+
+    Raises RequestError for anything there but true, false and null.
+    """
+    wanted = content.get("x_legal_mass") if isinstance(content, Mapping) else None
+    if wanted is not None and not isinstance(wanted, bool):
+        raise RequestError(
+            f"x_legal_mass must be true or false, not {_kind(wanted)}.", ("body", "x_legal_mass")
+        )
+    return bool(wanted)
+
+
 def render_response(decision: Decision, model: str) -> dict[str, object]:
     """The response to a request, `model` being the name of the model that answered.
 

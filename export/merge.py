@@ -20,15 +20,13 @@ import torch
 
 from readoff.engine.card import Card
 from readoff.engine.card_fields import CardTemplate, Digests
-from readoff.engine.checkpoint import Checkpoint, digest_files, open_checkpoint
-from readoff.engine.errors import CardError, ExportError
+from readoff.engine.checkpoint import Checkpoint, open_checkpoint
+from readoff.engine.errors import ExportError
 from readoff.engine.gguf_checkpoint import GgufCheckpoint
-from readoff.engine.loading import find_card, load_renderer
-from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
+from readoff.engine.loading import load_renderer
 from readoff.engine.parameters import parameter_shapes
 from readoff.engine.progress import Progress, showing
 from readoff.engine.prompt import Renderer
-from readoff.engine.source import resolve
 from readoff.export.base import (
     adapter_parts_left_out,
     base_of,
@@ -46,6 +44,14 @@ from readoff.export.hf_folder import (
 )
 from readoff.export.merged import Merged, Origin
 from readoff.export.shards import SHARD_SIZE, Entry, Shard, plan_shards, write_shards
+from readoff.export.sources import (
+    adapter_origins,
+    card_of,
+    check_base,
+    name_of,
+    open_adapted,
+    source_paths,
+)
 from readoff.export.target import check_target, new_export
 
 _BESIDE_WEIGHTS = 64 << 20
@@ -82,11 +88,13 @@ def merge(
     """
     out = Path(out)
     check_target(out, force=force)
-    checkpoint = _open(source, adapters, revision, progress)
+    checkpoint = open_adapted(source, adapters, revision, progress)
     base = base_of(checkpoint)
     dequantised = quantisation(base)
-    _check_base(source, checkpoint, dequantised)
-    found, notes = _find_card(checkpoint, card)
+    check_base(source, checkpoint, dequantised)
+    if not checkpoint.adapter_folders and not isinstance(base, GgufCheckpoint):
+        raise ExportError(f"There is nothing to merge into {source}. Give an adapter: --adapter.")
+    found, notes = card_of(checkpoint, card)
     renderer = load_renderer(checkpoint, found)
     dtypes = stored_dtypes(base, parameter_shapes(checkpoint.config))
     shards = _plan(checkpoint, dtypes, dtype, max_shard_size)
@@ -95,7 +103,7 @@ def merge(
     with (
         showing(progress) as report,
         new_export(
-            out, force=force, sources=_sources(checkpoint), size=size + _BESIDE_WEIGHTS
+            out, force=force, sources=source_paths(checkpoint), size=size + _BESIDE_WEIGHTS
         ) as draft,
     ):
         write_shards(draft, shards, checkpoint, lambda done, of: report("merging", done, of))
@@ -105,8 +113,8 @@ def merge(
         written = _read_back(draft, checkpoint)
         merged = Merged(
             out=out,
-            base=Origin(_label(source), base.weights_digest()),
-            adapters=_origins(checkpoint),
+            base=Origin(name_of(source), base.weights_digest()),
+            adapters=adapter_origins(checkpoint),
             digest=written.digest(),
             dtype=str(main).removeprefix("torch."),
             nbytes=size,
@@ -126,47 +134,6 @@ def merge(
         )
         _result_card(found, merged, renderer).save(draft)
     return merged
-
-
-def _open(
-    source: str | Path,
-    adapters: Sequence[str | Path],
-    revision: str | None,
-    progress: Progress | bool | None,
-) -> Checkpoint:
-    checkpoint = resolve(source, adapters[0] if adapters else None, revision, progress=progress)
-    for adapter in adapters[1:]:
-        # Opened on the source too: whether it fits by name and shape is decided there.
-        fitting = resolve(source, adapter, revision, progress=progress)
-        assert isinstance(fitting, AdaptedCheckpoint)
-        checkpoint = AdaptedCheckpoint(checkpoint, fitting.folder)
-    return checkpoint
-
-
-def _check_base(source: str | Path, checkpoint: Checkpoint, dequantised: str | None) -> None:
-    adapted = bool(checkpoint.adapter_folders)
-    if adapted and dequantised:
-        raise ExportError(
-            f"{source} is quantised ({dequantised}), and an adapter was trained beside other "
-            "numbers. Merge it into the unquantised base. If there is none, write this base as a "
-            "folder first (export merge without an adapter dequantises it) and merge into that."
-        )
-    if not adapted and not isinstance(checkpoint, GgufCheckpoint):
-        raise ExportError(f"There is nothing to merge into {source}. Give an adapter: --adapter.")
-
-
-def _find_card(checkpoint: Checkpoint, path: str | Path | None) -> tuple[Card, list[str]]:
-    """The card for the result, and what to say about it.
-
-    Of several adapters the card of one was fitted to something else than their sum: it is left
-    out, unless it is asked for by its path.
-    """
-    try:
-        return find_card(checkpoint, path), []
-    except CardError as error:
-        if path is not None or len(checkpoint.adapter_folders) < 2:
-            raise
-        return Card.default(), [f"no decision card is taken over: {error}"]
 
 
 def _plan(
@@ -210,27 +177,8 @@ def _result_card(card: Card, merged: Merged, renderer: Renderer) -> Card:
     )
 
 
-def _sources(checkpoint: Checkpoint) -> list[Path]:
-    base = base_of(checkpoint)
-    path = getattr(base, "path", None)  # a GGUF file's folder may hold anything else
-    return [*checkpoint.adapter_folders, *([path] if path is not None else base.folders)]
-
-
-def _origins(checkpoint: Checkpoint) -> tuple[Origin, ...]:
-    """The adapters in the order in which they were added."""
-    return tuple(
-        Origin(folder.name, digest_files([folder / CONFIG, folder / WEIGHTS]))
-        for folder in reversed(checkpoint.adapter_folders)
-    )
-
-
 def _left_out(checkpoint: Checkpoint) -> tuple[str, ...]:
     told = left_out(base_of(checkpoint))
     for folder in reversed(checkpoint.adapter_folders):
         told += [f"of {folder.name}: {part}" for part in adapter_parts_left_out(folder)]
     return tuple(told)
-
-
-def _label(source: str | Path) -> str:
-    """The name of a model without the place where it lies."""
-    return Path(source).expanduser().resolve().name if Path(source).exists() else str(source)

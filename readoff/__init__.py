@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from readoff.engine.gate import Gate
     from readoff.engine.questions import Choice, Noul, Score
     from readoff.engine.serving import Serving
+    from readoff.export.errors import PackError
+    from readoff.export.opening import open_engine
+    from readoff.export.runtime import OnnxEngine
 
 __version__ = "0.1.0"
 
@@ -69,7 +72,9 @@ __all__ = [
     "Noul",
     "NoulAnswer",
     "NumericsError",
+    "OnnxEngine",
     "OverloadedError",
+    "PackError",
     "PrefixFileError",
     "QuestionError",
     "ReadoffError",
@@ -83,30 +88,34 @@ __all__ = [
     "Usage",
     "Verdict",
     "__version__",
+    "open_engine",
 ]
 
 _HOMES = {
-    "Card": "card",
-    "ChatEscalation": "escalation_http",
-    "Choice": "questions",
-    "ChoiceAnswer": "answers",
-    "Decision": "answers",
-    "Engine": "engine",
-    "Gate": "gate",
-    "Noul": "questions",
-    "NoulAnswer": "answers",
-    "Score": "questions",
-    "ScoreAnswer": "answers",
-    "Serving": "serving",
-    "Usage": "answers",
-    "Verdict": "answers",
+    "Card": "engine.card",
+    "ChatEscalation": "engine.escalation_http",
+    "Choice": "engine.questions",
+    "ChoiceAnswer": "engine.answers",
+    "Decision": "engine.answers",
+    "Engine": "engine.engine",
+    "Gate": "engine.gate",
+    "Noul": "engine.questions",
+    "NoulAnswer": "engine.answers",
+    "OnnxEngine": "export.runtime",
+    "PackError": "export.errors",
+    "Score": "engine.questions",
+    "ScoreAnswer": "engine.answers",
+    "Serving": "engine.serving",
+    "Usage": "engine.answers",
+    "Verdict": "engine.answers",
+    "open_engine": "export.opening",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'readoff' has no attribute {name!r}")
-    module = importlib.import_module(f"readoff.engine.{_HOMES.get(name, 'errors')}")
+    module = importlib.import_module(f"readoff.{_HOMES.get(name, 'engine.errors')}")
     value = getattr(module, name)
     globals()[name] = value  # the next look-up finds it at once
     return value

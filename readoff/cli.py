@@ -13,15 +13,31 @@ from typing import Annotated, NoReturn
 import typer
 
 from readoff import __version__
-from readoff.commands import bench, calibrate, decide, demo, export, fetch, info, kernels
+from readoff.commands import (
+    batch,
+    bench,
+    calibrate,
+    decide,
+    demo,
+    export,
+    fetch,
+    info,
+    kernels,
+    serve,
+    train,
+)
 from readoff.engine.errors import ReadoffError, RequestError
 
 EXTRAS = {
     "torch": frozenset({"torch", "transformers", "triton", "gguf"}),
     "torch,bench": frozenset({"matplotlib", "httpx", "xgrammar"}),
     "torch,calibrate": frozenset({"scipy", "sklearn"}),
+    "torch,learn": frozenset({"peft", "cleanlab"}),
+    "torch,serve": frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client"}),
+    "onnx": frozenset({"onnxruntime"}),
+    "torch,export": frozenset({"onnx", "onnx_ir"}),
 }
-"""What the optional dependencies add: those to run a model, and those to measure one."""
+"""What the optional dependencies add, and what each is needed for."""
 
 app = typer.Typer(
     name="readoff",
@@ -36,6 +52,9 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("decide")(decide.decide)
 app.add_typer(bench.app, name="bench")
+app.command("batch")(batch.batch)
+app.command("serve")(serve.serve)
+app.command("train")(train.train)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(export.app, name="export")
 app.command("info")(info.info)

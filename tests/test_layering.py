@@ -14,23 +14,33 @@ TEXT_SIDE = {
     f"readoff.engine.{name}"
     for name in (
         "answers",
+        "asking",
         "calibration",
+        "calls",
         "card",
         "card_fields",
         "chat",
+        "compute",
         "config",
         "debias",
         "errors",
         "escalation",
         "escalation_http",
         "gate",
+        "host",
+        "job",
         "labels",
+        "line",
         "policy",
         "prompt",
         "questions",
+        "scheduler",
+        "serving",
+        "strict_json",
         "text",
         "tokenizer",
         "wire",
+        "wire_openai",
     )
 }
 """What works without torch: it validates, renders and calibrates."""

@@ -25,8 +25,9 @@ SCRIPT = """
 import importlib
 
 TEXT_SIDE = (
-    "answers calibration card card_fields chat debias errors escalation escalation_http "
-    "gate labels policy prompt published questions template text tokenizer wire"
+    "answers asking calibration calls card card_fields chat compute debias errors escalation "
+    "escalation_http gate host job labels line policy prompt published questions scheduler serving "
+    "strict_json template text tokenizer wire wire_openai"
 )
 for module in TEXT_SIDE.split():
     importlib.import_module("readoff.engine." + module)

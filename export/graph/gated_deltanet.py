@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from readoff.engine.config import ModelConfig
 from readoff.export.graph.builder import CONTRIB, Builder
 from readoff.export.graph.causal_conv import make_causal_conv
 from readoff.export.graph.context import Context, Shared
@@ -38,7 +39,9 @@ def make_gated_deltanet(
     decay, strength = make_gates(b, context, shared, x)
     state = b.op("Expand", past[0], b.vector(shared.batch, heads, keys, values))
     if context.options.flavour == "contrib":
-        out = _contrib(b.within("delta_rule"), context, mixed, decay, strength, state, new[0])
+        out = make_contrib_delta_rule(
+            b.within("delta_rule"), config, mixed, decay, strength, state, new[0]
+        )
     else:
         out = make_delta_rule(
             b.within("delta_rule"), config, shared.time, mixed, decay, strength, state, new[0]
@@ -65,17 +68,16 @@ def make_gates(
     return b.op("Where", shared.true, decay, none), b.op("Where", shared.true, strength, none)
 
 
-def _contrib(
+def make_contrib_delta_rule(
     b: Builder,
-    context: Context,
+    config: ModelConfig,
     mixed: ir.Value,
     decay: ir.Value,
     strength: ir.Value,
     state: ir.Value,
     new: str,
 ) -> ir.Value:
-    """The delta rule as ONNX Runtime's operator, whose states have the value dimension first."""
-    config = context.config
+    """`make_delta_rule` as ONNX Runtime's operator, whose states have the value dimension first."""
     key_heads, keys = config.linear_num_key_heads, config.linear_key_head_dim
     heads, values = config.linear_num_value_heads, config.linear_value_head_dim
     q, k, v = b.split(mixed, key_heads * keys, key_heads * keys, heads * values)

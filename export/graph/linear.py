@@ -11,6 +11,18 @@ from readoff.export.graph.context import Context
 from readoff.export.graph.quantise import blockwise, by_column, by_row
 from readoff.export.graph.stored import Tensors
 
+FINE = frozenset({"down_proj"})
+"""Layers, by the last part of their name, whose inputs have 15 bits where those of others have 8:
+some of an MLP's inner values are so large that 8 bits leave the others few levels."""
+
+MIXING = ("q_proj", "k_proj", "v_proj", "o_proj", "in_proj_qkv", "in_proj_z", "out_proj")
+EIGHT = frozenset({"down_proj", *MIXING})
+"""Layers whose weights have 8 bits in int4 graphs: those of an MLP that are left hold most of the
+weights, and stand 4 bits best."""
+
+_COARSE = 128.0
+"""Fine inputs are so many times a coarse number and a rest, both of 8 bits."""
+
 INT8_PRODUCTS = 4
 """MatMulNBits' level of accuracy at which it rounds its input to 8 bits, a scale for each block."""
 
@@ -24,7 +36,10 @@ def make_linear(
     """
     name = f"{b.path}.weight"
     options = context.options
-    exact = exact or b.path.rpartition(".")[2] in options.kept
+    last = b.path.rpartition(".")[2]
+    exact = exact or last in options.kept
+    eight = options.precision == "int8" and options.flavour == "standard"
+    eight = eight or (options.precision == "int4" and last in EIGHT)
     if exact or options.precision == "fp32":
         weight = b.weight(name, Tensors(context.tensors.checkpoint).transposed(name))
         y = b.op("MatMul", x, weight)
@@ -32,7 +47,7 @@ def make_linear(
         weight = b.weight(name, context.tensors.transposed(name))
         half = b.cast(x, ir.DataType.FLOAT16)
         y = b.cast(b.op("MatMul", half, weight), ir.DataType.FLOAT)
-    elif options.precision == "int8" and options.flavour == "standard":
+    elif eight:
         y = _integer_product(b, context, x, name)
     else:
         y = _blockwise_product(b, context, x, name, 8 if options.precision == "int8" else 4)
@@ -66,17 +81,28 @@ def _integer_product(b: Builder, context: Context, x: ir.Value, name: str) -> ir
     hundreds of times as large as the others.
     """
     numbers, scales = by_column(context.tensors, name)
+    weight = b.weight(f"{name}.int8", numbers)
+    fine = b.path.rpartition(".")[2] in FINE
     largest = b.op("ReduceMax", b.op("Abs", x), axes=[-1], keepdims=1)
-    step = b.op("Max", b.op("Mul", largest, b.number(1.0 / 127.0)), b.number(1e-30))
-    level = b.op("Add", b.op("Round", b.op("Div", x, step)), b.number(128.0))
-    y = b.op(
-        "MatMulInteger",
-        b.cast(level, ir.DataType.UINT8),
-        b.weight(f"{name}.int8", numbers),
-        b.constant(128, np.uint8),
-    )
-    y = b.op("Mul", b.cast(y, ir.DataType.FLOAT), b.weight(f"{name}.scale", scales))
+    levels = 127.0 * _COARSE if fine else 127.0
+    step = b.op("Max", b.op("Mul", largest, b.number(1.0 / levels)), b.number(1e-30))
+    level = b.op("Round", b.op("Div", x, step))
+    if fine:
+        coarse = b.op("Round", b.op("Mul", level, b.number(1.0 / _COARSE)))
+        rest = b.op("Sub", level, b.op("Mul", coarse, b.number(_COARSE)))
+        y = b.op("Mul", _byte_product(b, coarse, weight), b.number(_COARSE))
+        y = b.op("Add", y, _byte_product(b, rest, weight))
+    else:
+        y = _byte_product(b, level, weight)
+    y = b.op("Mul", y, b.weight(f"{name}.scale", scales))
     return b.op("Mul", y, step)
+
+
+def _byte_product(b: Builder, level: ir.Value, weight: ir.Value) -> ir.Value:
+    """Whole numbers from -127 to 127 times int8, summed in 32 bits, as fp32."""
+    shifted = b.cast(b.op("Add", level, b.number(128.0)), ir.DataType.UINT8)
+    y = b.op("MatMulInteger", shifted, weight, b.constant(128, np.uint8))
+    return b.cast(y, ir.DataType.FLOAT)
 
 
 def _blockwise_product(b: Builder, context: Context, x: ir.Value, name: str, bits: int) -> ir.Value:

@@ -48,8 +48,8 @@ def by_row(tensors: Tensors, name: str) -> tuple[Stored, Stored]:
 def blockwise(tensors: Tensors, name: str, bits: int, block: int) -> dict[str, Stored]:
     """A linear layer's weight for MatMulNBits, by the names of its inputs, in their order.
 
-    Each `block` inputs of an output have a scale and a zero point, the range between the smallest
-    and the largest weight, 0 included. Packed low bits first: [out, blocks, block · bits / 8].
+    Each `block` inputs of an output have a scale and a zero point (see `_range`). Packed low bits
+    first: [out, blocks, block · bits / 8].
     """
     out_features, in_features = tensors.checkpoint.shape(name)
     blocks = -(-in_features // block)
@@ -61,17 +61,12 @@ def blockwise(tensors: Tensors, name: str, bits: int, block: int) -> dict[str, S
                 padded = np.zeros((len(rows), blocks * block), np.float32)
                 padded[:, :in_features] = rows
                 weight = padded.reshape(len(rows), blocks, block)
-                low = np.minimum(weight.min(-1, keepdims=True), 0.0)
-                high = np.maximum(weight.max(-1, keepdims=True), 0.0)
-                scale = (high - low) / np.float32(2**bits - 1)
-                scale[scale == 0.0] = 1.0
-                yield pick(weight, scale, np.rint(-low / scale))
+                yield pick(weight, *_range(weight, bits))
 
         return made
 
     def numbers(weight: Floats, scale: Floats, zero: Floats) -> Array:
-        levels = np.clip(np.rint(weight / scale) + zero, 0, 2**bits - 1)
-        return _packed(levels.astype(np.uint8), bits)
+        return _packed(_nearest(weight, scale, zero, bits).astype(np.uint8), bits)
 
     return {
         f"int{bits}": Stored(
@@ -88,6 +83,25 @@ def blockwise(tensors: Tensors, name: str, bits: int, block: int) -> dict[str, S
             (out_features * packed,),
         ),
     }
+
+
+def _range(weight: Floats, bits: int) -> tuple[Floats, Floats]:
+    """Scale and zero point of each block, [.., 1], between its smallest and its largest weight.
+
+    Narrower ranges with less squared error were tried and made answers worse: the largest weights
+    are those that make the few large values which attention leans on.
+    """
+    low = np.minimum(weight.min(-1, keepdims=True), 0.0)
+    high = np.maximum(weight.max(-1, keepdims=True), 0.0)
+    scale = (high - low) / np.float32(2**bits - 1)
+    scale[scale == 0.0] = 1.0
+    return scale, np.rint(-low / scale)
+
+
+def _nearest(weight: Floats, scale: Floats, zero: Floats, bits: int) -> Floats:
+    """The level of each weight, a whole number from 0 to 2^bits - 1."""
+    levels: Floats = np.clip(np.rint(weight / scale) + zero, 0, 2**bits - 1)
+    return levels
 
 
 def _scale(weight: Floats) -> Floats:

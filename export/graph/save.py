@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -19,12 +21,19 @@ def to_bytes(model: ir.Model) -> bytes:
     return serialised
 
 
-def save(model: ir.Model, path: Path) -> tuple[Path, Path]:
+def save(
+    model: ir.Model, path: Path, progress: Callable[[int], None] = lambda done: None
+) -> tuple[Path, Path]:
     """Write `path` and, beside it, `path`.data with the weights; returns both.
 
     Weights go from the checkpoint to the disk a tensor at a time, tables some rows at a time. They
     are aligned, so that a runtime can map them. What fails leaves files that the caller removes.
+    `progress` is told the bytes that are written.
     """
+
+    def told(tensor: ir.TensorProtocol, info: Any) -> None:
+        progress(info.offset)
+
     data = path.with_name(path.name + WEIGHTS)
     ir.save(
         model,
@@ -33,5 +42,6 @@ def save(model: ir.Model, path: Path) -> tuple[Path, Path]:
         size_threshold_bytes=SMALL,
         alignment=4096,
         align_threshold=SMALL,
+        callback=told,
     )
     return path, data

@@ -18,6 +18,7 @@ from readoff.engine import wire
 from readoff.engine.card import Card
 from readoff.engine.escalation_http import ChatEscalation
 from readoff.engine.policy import Policy, Wishes
+from readoff.export.pack import is_pack
 
 
 class Debias(StrEnum):
@@ -93,6 +94,10 @@ def decide(
 
         readoff decide --request request.json --debias prior --gate 0.8
 
+        readoff decide --model my-pack --request request.json
+
+    A pack (`readoff export onnx`) is decided with by ONNX Runtime, without torch.
+
     The model is the one named by --model; a model named inside the request is an alias for it.
     """
     if gate is not None and not 0.0 <= gate <= 1.0:  # nan too, which click's own check misnames
@@ -105,7 +110,8 @@ def decide(
         how["escalate"] = ChatEscalation(escalate_url, escalate_model, key=key)
         if gate is None:
             Policy(_card(model, adapter, card, revision)).plan(**how)
-    engine = options.load_engine(
+    load = options.load_pack if is_pack(model) else options.load_engine
+    engine = load(
         model,
         adapter=adapter,
         card=card,
@@ -132,6 +138,11 @@ def _card(model: str, adapter: str | None, path: Path | None, revision: str | No
     """The card that the model will be loaded with; no weights are."""
     if path is not None and path.exists():
         return Card.load(path)
+    if is_pack(model):
+        from readoff.export import runtime
+        from readoff.export.pack import read_pack
+
+        return runtime.find_card(read_pack(model), path)
     from readoff.engine.loading import find_card
     from readoff.engine.source import resolve
 

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from readoff.commands import machine, options
 from readoff.commands.output import print_json
+from readoff.export.pack import is_pack
 
 
 def info(
     device: options.Device = "auto",
     dtype: options.DtypeOption = options.Dtype.AUTO,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="MODEL", help="Also load this model or pack, and ask it."
+        ),
+    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Say what this machine offers and which implementation of each operator it gets.
 
-    No model is loaded. Without torch the versions are still told.
+    Without --model nothing is loaded. Without torch the versions are still told.
 
-    Example:
+    Examples:
 
         readoff info --device cpu --dtype fp32
+
+        readoff info --model my-pack
     """
     facts = machine.describe(device, dtype.value)
+    if model is not None:
+        load = options.load_pack if is_pack(model) else options.load_engine
+        with load(model, device=device, dtype=dtype) as engine:
+            facts["model"] = engine.info()
     if json_output:
         print_json(facts)
     else:
@@ -38,14 +52,18 @@ def _table(facts: Mapping[str, Any]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        if name == "kernels":
+        if name in ("kernels", "model"):
             continue
         if isinstance(value, Mapping):
             value = ", ".join(f"{k} {v}" for k, v in value.items() if v is not None)
         elif isinstance(value, list):
             value = ", ".join(map(str, value)) or "none"
         table.add_row(name.replace("_", " "), escape(str(value)))
-    for op, told in (facts["kernels"] or {}).items():
+    loaded = facts.get("model", {})
+    for name, value in loaded.items():
+        if not isinstance(value, Mapping):
+            table.add_row(f"model: {name}".replace("_", " "), escape(str(value)))
+    for op, told in (loaded.get("kernels") or facts["kernels"] or {}).items():
         lines = [f"{implementation}: {why}" for implementation, why in told.items()]
         table.add_row(op, escape("\n".join(lines)))
     return table

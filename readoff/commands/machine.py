@@ -21,6 +21,7 @@ PACKAGES = (
     "tokenizers",
     "safetensors",
     "gguf",
+    "onnxruntime",
     "numpy",
 )
 INSTRUCTION_SETS = (

@@ -10,9 +10,11 @@ import typer
 
 from readoff.commands.download import demo_model
 from readoff.commands.output import progress
+from readoff.engine.errors import SourceError
 
 if TYPE_CHECKING:
     from readoff.engine.engine import Engine
+    from readoff.export.runtime import OnnxEngine
 
 
 class Dtype(StrEnum):
@@ -44,7 +46,7 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="demo, a Hugging Face folder or hub id, a .gguf file, or a LoRA adapter.",
+        help="demo, a Hugging Face folder or hub id, a .gguf file, a LoRA adapter, or a pack.",
     ),
 ]
 Adapter = Annotated[
@@ -90,9 +92,16 @@ def load_engine(
     """`Engine.from_pretrained` with progress on stderr.
 
     Raises:
-        ReadoffError: whatever the engine has against the model, adapter or card.
+        ReadoffError: whatever the engine has against the model, adapter or card; a pack.
         ModuleNotFoundError: torch isn't installed.
     """
+    from readoff.export.pack import is_pack
+
+    if is_pack(model):
+        raise SourceError(
+            f"{model} is a pack, and this command needs the model's own weights. Give the model "
+            "that it was exported from; `readoff decide` and the server take packs."
+        )
     from readoff.engine.engine import Engine
 
     if model == "demo":
@@ -109,3 +118,38 @@ def load_engine(
             quantize=None if quantize is None else quantize.value,
             **serving,
         )
+
+
+def load_pack(
+    model: str,
+    *,
+    adapter: str | None = None,
+    card: Path | None = None,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: Dtype = Dtype.AUTO,
+    threads: int | None = None,
+    quantize: Quantise | None = None,
+    **serving: Unpack[Serving],
+) -> OnnxEngine:
+    """`load_engine` for a deployment pack; torch isn't needed.
+
+    Raises ReadoffError for whatever is wrong with it, and for an option that a pack can't take.
+    """
+    from readoff.export.opening import open_engine
+    from readoff.export.runtime import OnnxEngine
+
+    with progress(f"loading {model}"):
+        engine = open_engine(
+            model,
+            adapter=adapter,
+            card=card,
+            revision=revision,
+            device=device,
+            dtype=dtype.value,
+            threads=threads,
+            quantize=None if quantize is None else quantize.value,
+            **serving,
+        )
+    assert isinstance(engine, OnnxEngine)
+    return engine

@@ -14,8 +14,21 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from readoff.export.merge import merge
 from readoff.export.merged import Merged
 from tests.adapters import quiet, save_adapter
-from tests.engine.models_on_disk import save_decider
+from tests.engine.models_on_disk import CHATML, save_decider
+from tests.gguf_files import byte_alphabet
 from tests.models import Architecture
+
+GGUF_TOKENIZER: dict[str, Any] = {
+    # Bytes and the ends of turns: enough for a prompt, and for labels of one capital.
+    "tokenizer.ggml.tokens": [*byte_alphabet(), "Tr", "ue", "True", "Fa", "ls", "lse", "False"]
+    + ["<|im_start|>", "<|im_end|>"]
+    + [f"[PAD{n}]" for n in range(512 - 265)],
+    "tokenizer.ggml.token_type": [1] * 263 + [3, 3] + [5] * (512 - 265),
+    "tokenizer.ggml.merges": ["T r", "u e", "Tr ue", "F a", "l s", "ls e", "Fa lse"],
+    "tokenizer.ggml.eos_token_id": 264,
+    "tokenizer.ggml.padding_token_id": None,
+    "tokenizer.chat_template": CHATML,
+}
 
 IDS = torch.arange(5, 75).view(2, 35)
 

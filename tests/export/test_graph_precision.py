@@ -6,13 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
+from readoff.engine.backbones.traits import TRAITS
 from readoff.engine.checkpoint import Checkpoint
+from readoff.export.graph.builder import Builder
+from readoff.export.graph.context import Context
+from readoff.export.graph.linear import make_linear
 from readoff.export.graph.model import build_model
-from readoff.export.graph.options import Flavour, GraphOptions, Precision
+from readoff.export.graph.options import IR_VERSION, OPSET, Flavour, GraphOptions, Precision
 from readoff.export.graph.quantise import blockwise, by_column, by_row
-from readoff.export.graph.stored import Tensors
+from readoff.export.graph.save import to_bytes
+from readoff.export.graph.stored import Array, Tensors
 from tests.export.graphs import Graph, Reference, ids, tiny
 from tests.models import Architecture
 
@@ -140,4 +146,55 @@ def test_gates_of_the_delta_rule_stay_in_fp32(tmp_path: Path) -> None:
     stored = model.graph.initializers
     for name in ("in_proj_a", "in_proj_b"):
         assert stored[f"model.layers.0.linear_attn.{name}.weight"].dtype == ir.DataType.FLOAT
-    assert "model.layers.0.linear_attn.in_proj_qkv.weight.int4" in stored
+    assert "model.layers.0.linear_attn.in_proj_qkv.weight.int8" in stored
+
+
+def test_what_of_an_int4_graph_has_four_bits(checkpoint: Checkpoint) -> None:
+    stored = build_model(checkpoint, GraphOptions(precision="int4")).graph.initializers
+    four = {n.split(".")[-3] for n in stored if n.endswith(".int4")}
+    eight = {n.split(".")[-3] for n in stored if n.endswith(".int8") and "layers" in n}
+    assert four == {"gate_proj", "up_proj"}
+    assert eight == {"q_proj", "k_proj", "v_proj", "o_proj", "down_proj"}
+
+
+def test_fine_inputs_leave_the_rounding_of_the_weights_alone(tmp_path: Path) -> None:
+    """An input with one value a thousand times the others, in 8 bits and in 15."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 160)).astype(np.float32)
+    x[:, 7] *= 1000.0
+    checkpoint = tiny(tmp_path, "qwen2", layers=1)
+    errors = {}
+    for name in ("mlp.down_proj", "self_attn.o_proj"):
+        tensors = Tensors(checkpoint)
+        full = f"model.layers.0.{name}.weight"
+        numbers, scales = (stored.numpy() for stored in by_column(tensors, full))
+        given = x[:, : numbers.shape[0]]
+        exact = given.astype(np.float64) @ (numbers * scales).astype(np.float64)
+        found = product(checkpoint, f"model.layers.0.{name}", given)
+        errors[name] = np.abs(found - exact).max() / np.abs(exact).std()
+    assert errors["mlp.down_proj"] < 3e-3
+    assert errors["self_attn.o_proj"] > 3e-2
+
+
+def product(checkpoint: Checkpoint, path: str, x: Array) -> Array:
+    """One int8 linear layer as a graph of its own."""
+    options = GraphOptions(precision="int8")
+    context = Context(
+        checkpoint.config, TRAITS[checkpoint.config.architecture], options, Tensors(checkpoint)
+    )
+    given = ir.Value(name="x", shape=ir.Shape(x.shape), type=ir.TensorType(ir.DataType.FLOAT))
+    b = Builder(path)
+    y = b.op("Identity", make_linear(b, context, given), output="y")
+    y.type = ir.TensorType(ir.DataType.FLOAT)
+    graph = ir.Graph(
+        [given],
+        [y],
+        nodes=b.nodes,
+        initializers=list(b.weights.values()),
+        opset_imports={"": OPSET},
+        name="linear",
+    )
+    model = to_bytes(ir.Model(graph, ir_version=IR_VERSION))
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    found: Array = session.run(["y"], {"x": x})[0]
+    return found

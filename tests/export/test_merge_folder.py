@@ -22,8 +22,8 @@ from tests import tokenizers
 from tests.adapters import edit_adapter, quiet, save_adapter
 from tests.checkpoints import assert_same, contents
 from tests.engine.models_on_disk import ASKED, CHATML, STATE
-from tests.export.merging import apart, case, load, logits
-from tests.gguf_files import byte_alphabet, write_gguf
+from tests.export.merging import GGUF_TOKENIZER, apart, case, load, logits
+from tests.gguf_files import write_gguf
 from tests.models import save_multimodal, tiny_model
 
 
@@ -186,18 +186,6 @@ def test_a_base_without_the_causal_class(tmp_path: Path) -> None:
 
 # ---- GGUF
 
-LABELS: dict[str, Any] = {
-    # Bytes and the ends of turns: enough for a prompt, and for labels of one capital.
-    "tokenizer.ggml.tokens": [*byte_alphabet(), "Tr", "ue", "True", "Fa", "ls", "lse", "False"]
-    + ["<|im_start|>", "<|im_end|>"]
-    + [f"[PAD{n}]" for n in range(512 - 265)],
-    "tokenizer.ggml.token_type": [1] * 263 + [3, 3] + [5] * (512 - 265),
-    "tokenizer.ggml.merges": ["T r", "u e", "Tr ue", "F a", "l s", "ls e", "Fa lse"],
-    "tokenizer.ggml.eos_token_id": 264,
-    "tokenizer.ggml.padding_token_id": None,
-    "tokenizer.chat_template": CHATML,
-}
-
 
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
 @pytest.mark.parametrize(("kind", "dtype"), [("Q8_0", "bfloat16"), ("F16", "float16")])
@@ -207,7 +195,7 @@ def test_a_gguf_file_becomes_a_folder(
     monkeypatch.setenv("READOFF_CACHE", str(tmp_path / "cache"))
     model = tiny_model(architecture, max_position_embeddings=2048)
     file = tmp_path / "m.gguf"
-    write_gguf(file, model, default=kind, metadata=LABELS)
+    write_gguf(file, model, default=kind, metadata=GGUF_TOKENIZER)
     merged = merge(file, [], tmp_path / "out", progress=False)
     assert merged.dtype == dtype
     assert merged.dequantised == ("Q8_0" if kind == "Q8_0" else None)
@@ -237,7 +225,7 @@ def test_an_adapter_on_a_gguf_file_of_plain_numbers(
 ) -> None:
     monkeypatch.setenv("READOFF_CACHE", str(tmp_path / "cache"))
     model = tiny_model("qwen2", max_position_embeddings=2048)
-    write_gguf(tmp_path / "m.gguf", model, metadata=LABELS)
+    write_gguf(tmp_path / "m.gguf", model, metadata=GGUF_TOKENIZER)
     adapted = save_adapter(tmp_path / "adapter", model, target_modules="all-linear")
     merge(tmp_path / "m.gguf", [tmp_path / "adapter"], tmp_path / "out", progress=False)
     assert apart(logits(load(tmp_path / "out")), logits(adapted)) <= 1e-5

@@ -1,0 +1,294 @@
+"""The OpenAI dialect of the wire contract (`POST /v1/decisions`): requests in, answers out.
+
+Questions are a list and may be nameless, a choice's values may be strings or booleans, and answers
+come back as a list in the order of the questions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from readoff.engine.answers import Answer, ChoiceAnswer, Decision, NoulAnswer, ScoreAnswer
+from readoff.engine.errors import NumericsError, QuestionError, RequestError
+from readoff.engine.questions import MAX_LEVELS, MAX_OPTIONS, Choice, Noul, Question, Score
+from readoff.engine.text import Text, check_text, check_unicode
+
+Loc = tuple[str | int, ...]
+Value = str | bool
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question, the name it was given, and what its options are called in the answer."""
+
+    question: Question
+    name: str | None
+    values: tuple[Value, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DecisionRequest:
+    """A legal request. `questions` has ids of our own where the request has no name."""
+
+    model: str
+    state: Text
+    questions: Mapping[str, Question]
+    asked: tuple[_Asked, ...]
+
+    def render(self, decision: Decision, model: str) -> dict[str, object]:
+        """The response, `model` being the name of the model that answered.
+
+        Raises NumericsError if anything in it isn't a finite number.
+        """
+        usage = decision.usage
+        answers = [
+            _answer(asked, decision[name])
+            for name, asked in zip(self.questions, self.asked, strict=True)
+        ]
+        return {
+            "model": model,
+            "answers": answers,
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+                "output_tokens": len(answers),
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": usage.input_tokens + len(answers),
+            },
+        }
+
+
+def parse_request(content: object) -> DecisionRequest:
+    """Check the parsed JSON of a request. Unknown fields are ignored.
+
+    Raises RequestError whose `loc` leads to the offending field, for example
+    ("body", "questions", 0, "choices").
+    """
+    fields = _object(content, "A request", ("body",))
+    for name in ("model", "input", "questions"):
+        if name not in fields:
+            raise RequestError(f'The field "{name}" is required.', ("body", name))
+    model = _string(fields["model"], "The model", ("body", "model"))
+    state = _input(fields["input"], ("body", "input"))
+    given = _array(fields["questions"], "The questions", ("body", "questions"))
+    if not given:
+        raise RequestError("There is no question; ask at least one.", ("body", "questions"))
+    asked = [_question(item, ("body", "questions", i)) for i, item in enumerate(given)]
+    names: dict[str, int] = {}
+    for index, one in enumerate(asked):
+        if one.name in names:
+            raise RequestError(
+                f"Questions {names[one.name]} and {index} are both called {one.name!r}.",
+                ("body", "questions", index, "name"),
+            )
+        if one.name is not None:
+            names[one.name] = index
+    questions: dict[str, Question] = {}
+    for index, one in enumerate(asked):
+        key = one.name
+        while key is None or (one.name is None and (key in names or key in questions)):
+            key = f"question {index}" if key is None else f"{key}'"
+        questions[key] = one.question
+    return DecisionRequest(model, state, questions, tuple(asked))
+
+
+def _input(value: object, loc: Loc) -> Text:
+    """Text as it is; messages as an array, so that a longer conversation begins with a shorter."""
+    if isinstance(value, str):
+        return _string(value, "The input", loc, empty=True)
+    messages = _array(value, "The input", loc, "a string or an array of messages")
+    if not messages:
+        raise RequestError("The input has no message.", loc)
+    return [_message(item, (*loc, index)) for index, item in enumerate(messages)]
+
+
+def _message(item: object, loc: Loc) -> Text:
+    message = _object(item, "A message", loc)
+    if message.get("type", "message") != "message":
+        raise RequestError(f'A message\'s type is "message", not {message["type"]!r}.', loc)
+    if "content" not in message:
+        raise RequestError('A message needs "content".', (*loc, "content"))
+    role = _string(message.get("role", "user"), "The role", (*loc, "role"))
+    content = message["content"]
+    where = (*loc, "content")
+    if isinstance(content, str):
+        return {"role": role, "content": _string(content, "The content", where, empty=True)}
+    parts = _array(content, "The content", where, "a string or an array of parts")
+    texts = [_part(part, (*where, index)) for index, part in enumerate(parts)]
+    if not texts:
+        raise RequestError("The content has no part.", where)
+    return {"role": role, "content": texts[0] if len(texts) == 1 else texts}
+
+
+def _part(item: object, loc: Loc) -> str:
+    part = _object(item, "A part", loc)
+    if part.get("type") not in ("input_text", "output_text", "text"):
+        raise RequestError(
+            f'The model reads text only ("input_text"), not {part.get("type")!r}.', (*loc, "type")
+        )
+    return _string(part.get("text"), "The text", (*loc, "text"), empty=True)
+
+
+def _question(item: object, loc: Loc) -> _Asked:
+    fields = _object(item, "A question", loc)
+    kind = fields.get("type")
+    if kind not in ("predicate", "choice", "score"):
+        raise RequestError(
+            f'A question\'s type is "predicate", "choice" or "score", not {kind!r}.', (*loc, "type")
+        )
+    name = fields.get("name")
+    if name is not None:
+        name = _string(name, "The name", (*loc, "name"))
+    if "instructions" not in fields:
+        raise RequestError("A question needs instructions.", (*loc, "instructions"))
+    text = _string(fields["instructions"], "The instructions", (*loc, "instructions"), empty=True)
+    if kind == "predicate":
+        return _Asked(Noul(instructions=text), name)
+    part = "choices" if kind == "choice" else "levels"
+    if part not in fields:
+        raise RequestError(f"A {kind} needs {part}.", (*loc, part))
+    given = _array(fields[part], f"The {part}", (*loc, part))
+    most = MAX_OPTIONS if kind == "choice" else MAX_LEVELS
+    if not 2 <= len(given) <= most:
+        raise RequestError(
+            f"A {kind} takes 2 to {most} {part}, and this one has {len(given)}.", (*loc, part)
+        )
+    try:
+        if kind == "choice":
+            return _choice(text, name, given, (*loc, part))
+        return _score(text, name, given, (*loc, part))
+    except QuestionError as error:
+        raise RequestError(str(error), (*loc, part)) from error
+
+
+def _choice(text: str, name: str | None, given: Sequence[object], loc: Loc) -> _Asked:
+    values: list[Value] = []
+    known: set[Value] = set()
+    descriptions: list[str | None] = []
+    for index, item in enumerate(given):
+        option = _object(item, "A choice", (*loc, index))
+        value = option.get("value")
+        if not isinstance(value, bool):
+            value = _string(value, "A choice's value", (*loc, index, "value"), "string or boolean")
+        if value in known:
+            raise RequestError(
+                f"The value {json.dumps(value)} is there twice.", (*loc, index, "value")
+            )
+        known.add(value)
+        values.append(value)
+        descriptions.append(_description(option, (*loc, index)))
+    names = _option_names(values)
+    return _Asked(
+        Choice(instructions=text, criteria=dict(zip(names, descriptions, strict=True))),
+        name,
+        values=tuple(values),
+    )
+
+
+def _option_names(values: Sequence[Value]) -> list[str]:
+    """A name for each value: booleans as in JSON, a string that reads like one of those in quotes,
+    as often as it takes to be no other's."""
+    booleans = {json.dumps(value) for value in values if isinstance(value, bool)}
+    taken = booleans | {value for value in values if isinstance(value, str)}
+    names: list[str] = []
+    for value in values:
+        name = json.dumps(value) if isinstance(value, bool) else value
+        if isinstance(value, str) and name in booleans:
+            while name in taken:
+                name = json.dumps(name, ensure_ascii=False)
+        names.append(name)
+    return names
+
+
+def _score(text: str, name: str | None, given: Sequence[object], loc: Loc) -> _Asked:
+    labels: list[str] = []
+    levels: list[Text] = []
+    for index, item in enumerate(given):
+        level = _object(item, "A level", (*loc, index))
+        label = _string(level.get("label"), "A level's label", (*loc, index, "label"))
+        if label in labels:
+            raise RequestError(f"The label {label!r} is there twice.", (*loc, index, "label"))
+        description = _description(level, (*loc, index))
+        labels.append(label)
+        levels.append(label if description is None else f"{label}: {description}")
+    return _Asked(Score(instructions=text, criteria=levels), name, labels=tuple(labels))
+
+
+def _description(fields: Mapping[str, Any], loc: Loc) -> str | None:
+    value = fields.get("description")
+    if value is None:
+        return None
+    return _string(value, "The description", (*loc, "description"), empty=True) or None
+
+
+def _answer(asked: _Asked, answer: Answer) -> dict[str, object]:
+    found: dict[str, object]
+    if isinstance(answer, NoulAnswer):
+        numbers = [answer.noul]
+        found = {"type": "predicate", "name": asked.name, "probability": answer.noul}
+    elif isinstance(answer, ChoiceAnswer):
+        p = list(answer.probabilities.values())
+        numbers = [*p, answer.confidence]
+        chosen = list(answer.probabilities).index(answer.choice)
+        found = {
+            "type": "choice",
+            "name": asked.name,
+            "choice": asked.values[chosen],
+            "probabilities": [
+                {"value": value, "probability": q} for value, q in zip(asked.values, p, strict=True)
+            ],
+            "confidence": answer.confidence,
+        }
+    else:
+        assert isinstance(answer, ScoreAnswer)
+        p = list(answer.probabilities.values())
+        numbers = [*p, answer.score, answer.confidence]
+        found = {
+            "type": "score",
+            "name": asked.name,
+            "score": answer.score,
+            "probabilities": [
+                {"value": level, "label": label, "probability": q}
+                for level, (label, q) in enumerate(zip(asked.labels, p, strict=True))
+            ],
+            "confidence": answer.confidence,
+        }
+    if not all(map(math.isfinite, numbers)):
+        raise NumericsError("An answer holds a number that is not finite.")
+    return found
+
+
+def _object(value: object, what: str, loc: Loc) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{what} must be an object, not {_kind(value)}.", loc)
+    return value
+
+
+def _array(value: object, what: str, loc: Loc, kinds: str = "an array") -> Sequence[object]:
+    if not isinstance(value, list | tuple):
+        raise RequestError(f"{what} must be {kinds}, not {_kind(value)}.", loc)
+    return value
+
+
+def _string(
+    value: object, what: str, loc: Loc, kinds: str = "string", *, empty: bool = False
+) -> str:
+    if not isinstance(value, str):
+        raise RequestError(f"{what} must be a {kinds}, not {_kind(value)}.", loc)
+    if not empty and not value.strip():
+        raise RequestError(f"{what} is empty.", loc)
+    try:
+        check_text(value, what)
+        check_unicode(value, what)
+    except QuestionError as error:
+        raise RequestError(str(error), loc) from error
+    return value
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else type(value).__name__
