@@ -1,0 +1,146 @@
+"""The body of a request, within a size and a time, decompressed if need be."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from readoff.serve.errors import HttpError
+from readoff.serve.settings import Settings
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+CLOSE = {"connection": "close"}
+_LINGER = 16
+"""A body up to so many times too large is read to its end, so that its sender sees the answer and
+not a broken connection."""
+
+
+class GoneError(Exception):
+    """The client went away."""
+
+
+def header(scope: MutableMapping[str, Any], name: bytes) -> bytes | None:
+    """A header of the request, by its lower-case name."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
+
+
+async def read_body(scope: MutableMapping[str, Any], receive: Receive, settings: Settings) -> bytes:
+    """The whole body.
+
+    Raises HttpError: 415 for a content type or encoding that isn't understood, 413 for too much,
+    408 for too slow, 400 for compressed data that isn't; and GoneError.
+    """
+    encoding = _check_headers(scope)
+    limit = settings.body_limit
+    declared = header(scope, b"content-length")
+    length = int(declared) if declared is not None and declared.isdigit() else 0
+    if length > _LINGER * limit:
+        raise _too_large(limit)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(settings.body_timeout):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise GoneError
+                chunk = message.get("body", b"")
+                size += len(chunk)
+                if size > _LINGER * limit:
+                    raise _too_large(limit)
+                if size <= limit:
+                    chunks.append(chunk)
+                else:
+                    chunks.clear()
+                if not message.get("more_body", False):
+                    break
+    except TimeoutError:
+        raise HttpError(
+            408,
+            "request_timeout",
+            f"The body didn't arrive within {settings.body_timeout:g} s.",
+            headers=CLOSE,
+        ) from None
+    if size > limit:
+        raise _too_large(limit, CLOSE)
+    body = b"".join(chunks)
+    return body if encoding is None else _decompress(body, encoding, limit)
+
+
+def _check_headers(scope: MutableMapping[str, Any]) -> str | None:
+    """The content encoding, or None for plain data."""
+    kind = header(scope, b"content-type")
+    media = (kind or b"application/json").split(b";")[0].strip().lower()
+    if media == b"multipart/form-data":
+        raise _unsupported("Assets (multipart/form-data) can't be read by a text model.")
+    if media != b"application/json" and not (
+        media.startswith(b"application/") and media.endswith(b"+json")
+    ):
+        raise _unsupported('Send JSON, with "Content-Type: application/json".')
+    encoding = (header(scope, b"content-encoding") or b"identity").strip().lower()
+    if encoding == b"identity":
+        return None
+    if encoding in (b"gzip", b"zstd"):
+        if encoding == b"zstd" and _zstd() is None:
+            raise _unsupported(
+                "Bodies compressed by zstd can't be read here: the server needs Python 3.14 or "
+                "backports.zstd. Send the body as it is (typesafe-sdk: compression=False)."
+            )
+        return encoding.decode()
+    raise _unsupported("The content encodings understood are gzip and zstd.")
+
+
+def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
+    """At most `limit` bytes are made, however much is packed into `body`."""
+    wrong = HttpError(400, "api_usage_error", f"The body is not {encoding}, as its header says.")
+    made: list[bytes] = []
+    try:
+        if encoding == "gzip":
+            inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            made.append(inflate.decompress(body, limit + 1))
+            finished = inflate.eof
+        else:
+            unpack = _zstd().ZstdDecompressor()
+            made.append(unpack.decompress(body, limit + 1))
+            finished = unpack.eof
+    except Exception as error:  # each library has an error of its own
+        raise wrong from error
+    if _total(made) > limit:
+        raise _too_large(limit)
+    if not finished:
+        raise wrong
+    return b"".join(made)
+
+
+def _zstd() -> Any:
+    try:
+        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+    except ImportError:
+        try:
+            from backports import zstd  # type: ignore[import-not-found]
+        except ImportError:
+            return None
+    return zstd
+
+
+def _total(chunks: Iterable[bytes]) -> int:
+    return sum(map(len, chunks))
+
+
+def _too_large(limit: int, headers: dict[str, str] | None = None) -> HttpError:
+    return HttpError(
+        413,
+        "request_too_large",
+        f"The body is larger than {limit} bytes, the most this server takes.",
+        headers=CLOSE if headers is None else headers,
+    )
+
+
+def _unsupported(message: str) -> HttpError:
+    return HttpError(415, "unsupported_media_type", message, headers=CLOSE)
