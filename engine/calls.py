@@ -156,10 +156,11 @@ class Calls:
         """`decide` for asyncio, with the same options; cancelling the task takes the request out
         of the queue, unless it is debiased or escalated, which then go on unheard."""
         start = time.perf_counter()
-        if not self._policy.plan(**_wishes(how)).plain:
+        plan = self._policy.plan(**_wishes(how))
+        if not plan.plain:
             return await asyncio.to_thread(self.decide, state, questions, **how)
         # Text to tokens can take long: the event loop doesn't wait for it.
-        make = partial(self._asking.job, start=start)
+        make = partial(self._asking.job, gate=plan.gate, start=start)
         job = await asyncio.to_thread(make, state, questions, **_queued(how))
         self._worker.scheduler.submit(job)
         try:

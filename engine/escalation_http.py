@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from readoff.engine.answers import Answer, stated_answer
 from readoff.engine.errors import EscalationError, NumericsError, ReadoffError
 from readoff.engine.questions import Choice, Question, Score
+from readoff.engine.strict_json import loads
 from readoff.engine.text import Text, render_entry, render_text
-from readoff.engine.wire import loads
 
 if TYPE_CHECKING:
     import httpx

@@ -40,8 +40,8 @@ class Plan:
 
     @property
     def plain(self) -> bool:
-        """Whether it is nothing but the forward pass."""
-        return self.debias == "none" and self.gate is None
+        """Whether it is nothing but the forward pass and a look at its answers."""
+        return self.debias == "none" and self.escalate is None
 
 
 class Policy:

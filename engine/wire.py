@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 from readoff.engine.answers import Answer, ChoiceAnswer, Decision, ScoreAnswer, Verdict
 from readoff.engine.errors import ContextError, NumericsError, QuestionError, RequestError
@@ -28,30 +27,6 @@ class Request:
     state: Text
     questions: Mapping[str, Question]
     model: str | None = None
-
-
-def loads(data: str | bytes) -> object:
-    """Parse a request's JSON, more strictly than the standard library does.
-
-    Raises RequestError for what isn't JSON or UTF-8, for NaN and Infinity, for nesting that would
-    exhaust the stack, and for a key that an object has twice: one of its values would be lost.
-    """
-    try:
-        text = data.decode("utf-8") if isinstance(data, bytes) else data
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except RequestError:  # from the hooks; it is a ValueError too
-        raise
-    except json.JSONDecodeError as error:
-        raise RequestError(
-            f"The request is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
-            ("body", error.pos),
-        ) from error
-    except UnicodeDecodeError as error:
-        raise RequestError("The request is not UTF-8.", ("body", error.start)) from error
-    except RecursionError:
-        raise RequestError("The request is nested too deeply.") from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise RequestError(f"The request holds a number that can't be read: {error}") from error
 
 
 def dumps(content: object) -> str:
@@ -219,19 +194,6 @@ def _verdict(verdict: Verdict | None) -> dict[str, object]:
     if verdict.failure is not None:
         found["x_escalation_failure"] = verdict.failure
     return found
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key, value in pairs:
-        if key in found:
-            raise RequestError(f"An object in the request has the key {key!r} twice.")
-        found[key] = value
-    return found
-
-
-def _no_constant(constant: str) -> NoReturn:
-    raise RequestError(f"The request holds {constant}, which JSON has no number for.")
 
 
 def _kind(value: object) -> str:

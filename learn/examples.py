@@ -27,8 +27,9 @@ from pathlib import Path
 from readoff.bench.quality.labels import parse_label, parse_weight
 from readoff.engine.errors import RequestError
 from readoff.engine.questions import Question
+from readoff.engine.strict_json import loads
 from readoff.engine.text import Text
-from readoff.engine.wire import loads, parse_request
+from readoff.engine.wire import parse_request
 from readoff.learn.errors import ExampleError
 
 ESCALATION = "escalation"

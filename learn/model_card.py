@@ -17,10 +17,10 @@ from readoff.bench.report.blocks import Table
 from readoff.bench.report.markdown import render_table
 from readoff.bench.report.result import write_text
 from readoff.engine.errors import ReadoffError
-from readoff.learn.chain import table as chain_table
 from readoff.learn.evaluate import report
 from readoff.learn.evaluate.contender import CALIBRATED, TRAINED
 from readoff.learn.evaluate.scope import SAMPLE, UNSEEN
+from readoff.learn.links import table as chain_table
 from readoff.learn.records import Json, Records, read_records
 
 README = "README.md"

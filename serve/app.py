@@ -21,6 +21,7 @@ from readoff.serve.keys import Keys
 from readoff.serve.log import Log, where
 from readoff.serve.metrics import CONTENT_TYPE, Metrics
 from readoff.serve.openapi import openapi
+from readoff.serve.page import router
 from readoff.serve.record import GONE, record_of
 from readoff.serve.served import Models
 from readoff.serve.settings import Settings
@@ -99,10 +100,6 @@ def _add_documents(app: FastAPI, document: dict[str, Any]) -> None:
         headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return Response(page, media_type="text/html; charset=utf-8", headers=headers)
 
-    try:
-        from readoff.serve.page import router
-    except ImportError:  # a build without the page still serves
-        return
     app.include_router(router)
 
 

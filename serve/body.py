@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -119,14 +120,13 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _zstd() -> Any:
-    try:
-        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
-    except ImportError:
+    """The standard library's module (Python 3.14) or its backport, None without either."""
+    for name in ("compression.zstd", "backports.zstd"):
         try:
-            from backports import zstd  # type: ignore[import-not-found]
+            return importlib.import_module(name)
         except ImportError:
-            return None
-    return zstd
+            continue
+    return None
 
 
 def _total(chunks: Iterable[bytes]) -> int:

@@ -38,12 +38,13 @@ from readoff.engine.calibration import probabilities
 from readoff.engine.card import Card
 from readoff.engine.errors import RequestError
 from readoff.engine.prompt import Renderer
+from readoff.engine.strict_json import loads
 from readoff.engine.template import Template
 from readoff.engine.tokenizer import Tokenizer
 
 tokenizer = Tokenizer.load(sys.argv[1])
 renderer = Renderer(tokenizer, Template.load(tokenizer))
-request = wire.parse_request(wire.loads(sys.stdin.read()))
+request = wire.parse_request(loads(sys.stdin.read()))
 (prompt,) = renderer.render(request.state, request.questions)
 card = Card.default()
 question = request.questions["q"]

@@ -15,7 +15,7 @@ from readoff.bench.quality.files import QualityError
 from readoff.bench.quality.jsonl import read_lines
 from readoff.bench.records import Ask
 from readoff.engine.debias import fingerprint
-from readoff.engine.wire import loads
+from readoff.engine.strict_json import loads
 
 FAINTEST = 1e-100
 """The least weight, as a share of the largest: beyond it the arithmetic would lose it."""

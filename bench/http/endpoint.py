@@ -13,7 +13,7 @@ import httpx
 from readoff.bench.http import chat, systemone
 from readoff.bench.records import Ask, Given, Run
 from readoff.engine.errors import ReadoffError
-from readoff.engine.wire import loads
+from readoff.engine.strict_json import loads
 
 Kind = Literal["openai", "systemone"]
 PATHS: Mapping[Kind, str] = {"openai": "/v1/chat/completions", "systemone": "/v1/systemone"}

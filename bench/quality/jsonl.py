@@ -16,7 +16,8 @@ from readoff.bench.quality.labels import normalised, parse_label, parse_weight, 
 from readoff.bench.records import Ask, Target
 from readoff.engine.errors import RequestError
 from readoff.engine.questions import Question
-from readoff.engine.wire import dumps, loads, parse_request
+from readoff.engine.strict_json import loads
+from readoff.engine.wire import dumps, parse_request
 
 _FIELDS = {"state", "questions", "answers", "weight"}
 

@@ -18,6 +18,7 @@ from readoff.engine import wire
 from readoff.engine.card import Card
 from readoff.engine.escalation_http import ChatEscalation
 from readoff.engine.policy import Policy, Wishes
+from readoff.engine.strict_json import loads
 from readoff.export.pack import is_pack
 
 
@@ -102,7 +103,7 @@ def decide(
     """
     if gate is not None and not 0.0 <= gate <= 1.0:  # nan too, which click's own check misnames
         raise typer.BadParameter(f"{gate:g} is no number from 0 to 1.", param_hint="--gate")
-    parsed = wire.parse_request(wire.loads(_read(request)))
+    parsed = wire.parse_request(loads(_read(request)))
     how = Wishes(debias=None if debias is None else debias.value, rotations=rotations, gate=gate)
     # All that can be wrong with an escalation is told before the model is loaded.
     if escalate_url is not None:

@@ -118,7 +118,8 @@ def onnx(
 def _labels(told: str) -> Labels:
     """What --labels says. Raises ReadoffError for a file that holds no question."""
     from readoff.engine.errors import ExportError
-    from readoff.engine.wire import loads, parse_request
+    from readoff.engine.strict_json import loads
+    from readoff.engine.wire import parse_request
 
     if told == "all":
         return "all"

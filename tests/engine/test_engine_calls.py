@@ -146,9 +146,10 @@ def test_priorities_and_deadlines_that_are_none(engine: Engine, bad: dict[str, A
         engine.decide(STATE, ONE, **bad)
 
 
-def test_cancelled_futures_and_tasks(engine: Engine) -> None:
+@pytest.mark.parametrize("how", [{}, {"gate": 0.5}], ids=["plain", "gated"])
+def test_cancelled_futures_and_tasks(engine: Engine, how: dict[str, Any]) -> None:
     async def leave() -> None:
-        task = asyncio.create_task(engine.adecide(STATE, ONE))
+        task = asyncio.create_task(engine.adecide(STATE, ONE, **how))
         while engine.stats()["waiting"] < 2:
             await asyncio.sleep(0.001)
         task.cancel()

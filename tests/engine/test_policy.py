@@ -42,7 +42,7 @@ def test_the_cards_gate_counts_unless_the_call_names_another() -> None:
     assert not any(v.accept for v in run(card)[1].verdicts.values())
     assert all(v.accept for v in run(card, gate=0.0)[1].verdicts.values())
     assert all(v.accept for v in run(Card(), gate=Gate(0.0))[1].verdicts.values())
-    assert not Policy(card).plan().plain
+    assert Policy(card).plan().plain
 
 
 def test_the_cards_gate_is_not_applied_under_another_debiasing() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from readoff.engine import wire
 from readoff.engine.errors import RequestError
 from readoff.engine.questions import Choice, Noul, Score
+from readoff.engine.strict_json import loads
 
 REQUEST: dict[str, Any] = {
     "model": "jev-latest",
@@ -40,7 +41,7 @@ def one(question: Any) -> wire.Request:
 
 
 def test_the_request_of_the_contract() -> None:
-    request = wire.parse_request(wire.loads(json.dumps(REQUEST)))
+    request = wire.parse_request(loads(json.dumps(REQUEST)))
     assert request.model == "jev-latest"
     assert request.state == "text"
     assert dict(request.questions) == {
@@ -219,7 +220,7 @@ def test_nothing_but_a_request_error_comes_out(content: Any) -> None:
 )
 def test_text_that_is_no_request(data: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message) as caught:
-        wire.loads(data)
+        loads(data)
     assert caught.value.loc[0] == "body"
 
 
@@ -227,12 +228,12 @@ def test_many_keys_before_the_first_that_is_there_twice() -> None:
     keys = ", ".join(f'"{i}": 0' for i in range(50_000))
     started = time.process_time()
     with pytest.raises(RequestError, match="the key '49999' twice"):
-        wire.loads(f'{{{keys}, "49999": 1}}')
+        loads(f'{{{keys}, "49999": 1}}')
     assert time.process_time() - started < 5  # comparing all pairs takes a minute
 
 
 def test_text_in_and_out() -> None:
-    assert wire.loads('{"客户": [1, "\\u4f60"]}'.encode()) == {"客户": [1, "你"]}
+    assert loads('{"客户": [1, "\\u4f60"]}'.encode()) == {"客户": [1, "你"]}
     assert wire.dumps({"客户": "你"}) == '{"客户": "你"}'
     with pytest.raises(ValueError, match="JSON"):
         wire.dumps({"a": math.nan})

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from readoff.learn import ablations
-from readoff.learn.ablations import SMALL, STANDARD, Setup, markdown, ordered, run, variants
+from readoff.learn import variants as ablations
 from readoff.learn.errors import ExampleError, TrainingError
 from readoff.learn.evaluate.subject import Options
 from readoff.learn.settings import differences
+from readoff.learn.variants import SMALL, STANDARD, Setup, markdown, ordered, run, variants
 from tests.learn.evaluate.made import labelled, save_pair, write
 
 TINY = replace(SMALL, batch=8)

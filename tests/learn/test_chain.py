@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from readoff.engine.errors import NumericsError
-from readoff.learn import chain
-from readoff.learn.chain import Chain, Link, passed, table
-from readoff.learn.chain_command import items, main
+from readoff.learn import links
+from readoff.learn.chain import items, main
 from readoff.learn.evaluate.decisions import read_decisions
+from readoff.learn.links import Chain, Link, passed, table
 from tests.adapters import edit_adapter
 from tests.learn.evaluate.made import FAMILIES, labelled, save_pair, write
 
@@ -105,13 +105,13 @@ def test_another_adapter_is_another_folder(place: Path, tmp_path: Path) -> None:
 def test_what_could_not_run_is_told_and_does_not_fail(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain, "find_spec", lambda name: None if name == "onnxruntime" else True)
+    monkeypatch.setattr(links, "find_spec", lambda name: None if name == "onnxruntime" else True)
     asks = items(read_decisions([place / "test.jsonl"], ("test",)), 6, 0)
     found = Chain(str(place / "base"), place / "adapter", asks, tmp_path)
-    links = found.run(bf16=False)
-    assert links[-1].ok is None
-    assert passed(links)
-    assert "not run: onnxruntime missing" in table(found.document(links))
+    made = found.run(bf16=False)
+    assert made[-1].ok is None
+    assert passed(made)
+    assert "not run: onnxruntime missing" in table(found.document(made))
 
 
 def test_one_difference_fails_all() -> None:
@@ -122,9 +122,9 @@ def test_one_difference_fails_all() -> None:
 
 def test_numbers_that_are_none_are_an_error() -> None:
     with pytest.raises(NumericsError, match="aren't numbers"):
-        chain._link("a", "b", "fp32", 1.0, [np.array([0.5])], [np.array([np.nan])])
+        links._link("a", "b", "fp32", 1.0, [np.array([0.5])], [np.array([np.nan])])
     with pytest.raises(NumericsError, match="1 answers"):
-        chain._link("a", "b", "fp32", 1.0, [], [np.array([0.5])])
+        links._link("a", "b", "fp32", 1.0, [], [np.array([0.5])])
 
 
 def test_items_are_of_all_families(place: Path) -> None:

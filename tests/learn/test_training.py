@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,74 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from readoff.engine.engine import Engine
-from readoff.engine.errors import NumericsError
 from readoff.learn import trainer
-from readoff.learn.errors import ExampleError, TrainingError
-from readoff.learn.files import write_bytes, write_json
-from readoff.learn.loss import Losses
+from readoff.learn.errors import TrainingError
 from readoff.learn.pace import Tick
-from readoff.learn.settings import Settings
-from readoff.learn.training import Source, Trained, train
 from tests.engine.models_on_disk import save_decider
 
 from .rig import row, write_rows
-
-STATE = "training_state.safetensors"
-ADAPTER = "adapter_model.safetensors"
-SMALL = Settings(
-    batch=12,
-    micro_tokens=1500,
-    learning_rate=2e-2,
-    rank=4,
-    alpha=8.0,
-    eval_every=2,
-    patience=0,
-    targets=("q_proj", "v_proj", "o_proj", "down_proj"),
-)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    save_decider(folder, "qwen2", layers=1)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The route follows from the state's last word, of which each is many times in a row."""
-    dice, rows = random.Random(0), []
-    for i in range(48):
-        answer = "abc"[i % 3]
-        state = f"{dice.randrange(10**6)} {answer.upper() * 12}"
-        answers = {"route": answer, "angry": i % 3, "due": i % 3 == 0}
-        split = "valid" if i >= 40 else "train"
-        rows.append(row(state, answers=answers, split=split, family=f"f{i % 2}"))
-    return write_rows(tmp_path_factory.mktemp("data") / "rows.jsonl", rows)
-
-
-def run(model: Path, data: Path, out: Path, settings: Settings = SMALL, **options: Any) -> Trained:
-    source = Source(model=str(model), dtype="fp32", thread_count=1)
-    return train(source, [data], out, settings, **options)
-
-
-def stop_at(step: int, share: float = 0.0) -> dict[str, Any]:
-    """Options of a training that is interrupted in the middle of a step."""
-    stop = threading.Event()
-
-    def tell(tick: Tick) -> None:
-        if tick.what == "training" and tick.step == step and tick.share >= share:
-            stop.set()
-
-    return {"stop": stop, "tell": tell}
-
-
-def curve(trained: Trained) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "seconds"} for r in trained.document["curve"]]
+from .trainings import ADAPTER, SMALL, STATE, curve, run, stop_at
 
 
 def test_a_task_is_learnt(data: Path, tmp_path: Path) -> None:
@@ -228,117 +167,3 @@ def test_time_runs_out(model: Path, data: Path, tmp_path: Path) -> None:
     assert steps[-1]["rate"] < 0.5 * max(record["rate"] for record in steps)
     assert told["valid"]["best"] is not None
     assert not (tmp_path / "out" / STATE).exists()
-
-
-def test_a_loss_that_is_no_number(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, calls = tmp_path / "out", 0
-    losses = trainer.soft_label_losses
-
-    def broken(*arguments: Any) -> Losses:
-        nonlocal calls
-        calls += 1
-        found = losses(*arguments)
-        if calls < 12:
-            return found
-        total = found.total.clone()
-        total[-1] = torch.nan
-        return replace(found, total=total)
-
-    monkeypatch.setattr(trainer, "soft_label_losses", broken)
-    with pytest.raises(NumericsError, match=r"loss of step \d+ .*rows\.jsonl, line \d+\)"):
-        run(model, data, out, replace(SMALL, micro_tokens=600, eval_every=1))
-    assert load_file(out / ADAPTER)
-    monkeypatch.setattr(trainer, "soft_label_losses", losses)
-    settings = replace(SMALL, micro_tokens=600, eval_every=1)
-    assert run(model, data, out, settings, resume=True).ending == "finished"
-
-
-def test_a_gradient_that_is_no_number(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(torch.inf))
-    with pytest.raises(NumericsError, match=r"gradient of step 1 .*line \d+ and \d+ more"):
-        run(model, data, tmp_path / "out", replace(SMALL, batch=30))
-
-
-def test_a_full_disk(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    run(model, data, out, **stop_at(1))
-    before = (out / STATE).read_bytes()
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(TrainingError, match="No space left on device"):
-            run(model, data, out, resume=True)
-    assert (out / STATE).read_bytes() == before
-    assert not [file for file in out.iterdir() if file.name.startswith(".")]
-    assert run(model, data, out, resume=True).ending == "finished"
-
-
-def test_files_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_json(tmp_path / "deep" / "a.json", {"é": 1})
-    assert json.loads((tmp_path / "deep" / "a.json").read_text("utf-8")) == {"é": 1}
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(tmp_path / "a.json", {"a": float("nan")})
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(TrainingError, match="folder can't be written"):
-        write_bytes(tmp_path / "folder", b"1")
-    assert {file.name for file in tmp_path.iterdir()} == {"deep", "folder"}
-
-
-def test_folders_that_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(TrainingError, match="is a file"):
-        run(model, data, tmp_path / "file")
-    full = tmp_path / "full"
-    full.mkdir()
-    (full / "mine.txt").write_text("x")
-    with pytest.raises(TrainingError, match="isn't empty"):
-        run(model, data, full)
-    (full / "calibration.json").write_text("{}")
-    assert run(model, data, full, replace(SMALL, max_steps=1), force=True).ending == "finished"
-    assert (full / "mine.txt").read_text() == "x"
-    assert not (full / "calibration.json").exists()
-
-
-def test_long_rows(model: Path, tmp_path: Path) -> None:
-    rows = [row("short"), row("long " * 200), row("v", split="valid")]
-    data, out = write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "out"
-    settings = replace(SMALL, max_tokens=500)
-    with pytest.raises(ExampleError, match=r"line 2: the prompt of .* 500 is the limit"):
-        run(model, data, out, settings)
-    assert not out.exists()
-    notes: list[str] = []
-    trained = run(model, data, out, replace(settings, skip_long=True), note=notes.append)
-    assert trained.document["data"]["train"]["rows"] == 1
-    assert "1 of 2 rows (train) have a prompt of more than 500 tokens" in notes[0]
-    assert "line 2" in notes[0]
-
-
-def test_settings_that_are_none() -> None:
-    for change in (
-        {"epochs": 0},
-        {"batch": 0},
-        {"learning_rate": -1.0},
-        {"learning_rate": float("nan")},
-        {"limit_minutes": 0.0},
-        {"max_steps": 0},
-        {"warmup": 1.0},
-        {"valid_share": 0.0},
-        {"brier_weight": -0.5},
-        {"stored": "int8"},
-    ):
-        with pytest.raises(TrainingError):
-            replace(SMALL, **change)  # type: ignore[arg-type]
-
-
-def test_targets_that_are_none(model: Path, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"no linear layer called 'c_attn'; it has down_proj"):
-        run(model, data, tmp_path / "out", replace(SMALL, targets=("c_attn",)))
