@@ -73,6 +73,7 @@ def export_onnx(
     *,
     flavour: Flavour = "standard",
     precision: Precision = "fp32",
+    fine: bool = False,
     labels: Labels = "all",
     card: str | Path | None = None,
     revision: str | None = None,
@@ -87,7 +88,7 @@ def export_onnx(
         source: what `Engine.from_pretrained` takes. GGUF files are dequantised.
         adapters: folders or hub ids.
         out: a new folder, or with `force` one that is replaced once the new one is complete.
-        flavour, precision: see `GraphOptions`.
+        flavour, precision, fine: see `GraphOptions`.
         labels: "all" leaves the whole vocabulary head in the file; "card" its labels' rows alone;
             a question bakes that one in, with the card's prior and temperature for its kind.
         card: a decision card; by default the one that belongs to what is exported.
@@ -112,6 +113,7 @@ def export_onnx(
     options = GraphOptions(
         flavour=flavour,
         precision=precision,
+        fine=fine,
         labels=_labels(labels, renderer, found),
     )
     made_from = Provenance(

@@ -114,6 +114,7 @@ class Pack:
                 "precision": options.precision,
                 "block": options.block,
                 "kept": sorted(options.kept),
+                "fine": options.fine,
                 "labels": _labels_to_json(options.labels),
             },
             "onnxruntime": self.runtime,
@@ -224,6 +225,7 @@ def _options(graph: Mapping[str, Any]) -> GraphOptions:
         labels=_labels(graph["labels"]),
         block=graph["block"],
         kept=frozenset(graph["kept"]),
+        fine=graph["fine"] is True,
     )
 
 

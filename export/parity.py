@@ -57,11 +57,10 @@ much a model bears is its own: they lie well beyond the worst that was seen.
 |--------------------------------------|--------------------------|---------------------|
 | fp32                                 | 4e-6, 5e-7, 100 %        | 5e-6, 2e-6, 100 %   |
 | fp16                                 | 0.005, 0.0015, 100 %     | not measured        |
-| int8                                 | 0.20, 0.03, 95 %         | 0.15, 0.024, 100 %  |
+| int8                                 | 0.20, 0.03, 95 %         | 0.16, 0.023, 100 %  |
 | int4                                 | 0.51, 0.11, 90 %         | not measured        |
 
-int8 was seen with 8-bit inputs of `down_proj`, int4 with 4-bit weights throughout; both are finer
-now.
+int4 was seen with 4-bit weights throughout; it is finer now.
 """
 
 

@@ -12,16 +12,18 @@ from readoff.export.graph.quantise import blockwise, by_column, by_row
 from readoff.export.graph.stored import Tensors
 
 FINE = frozenset({"down_proj"})
-"""Layers, by the last part of their name, whose inputs have 15 bits where those of others have 8:
-some of an MLP's inner values are so large that 8 bits leave the others few levels."""
+"""Layers, by the last part of their name, whose inputs have 16 bits in fine graphs, where those of
+others have 8: some of an MLP's inner values are so large that 8 bits leave the others few levels.
+It costs a second product."""
 
 MIXING = ("q_proj", "k_proj", "v_proj", "o_proj", "in_proj_qkv", "in_proj_z", "out_proj")
 EIGHT = frozenset({"down_proj", *MIXING})
 """Layers whose weights have 8 bits in int4 graphs: those of an MLP that are left hold most of the
 weights, and stand 4 bits best."""
 
-_COARSE = 128.0
-"""Fine inputs are so many times a coarse number and a rest, both of 8 bits."""
+_FINER = 254.0
+"""Fine inputs are a coarse number and a rest of at most half a step, which is so much finer: both
+are of 8 bits."""
 
 INT8_PRODUCTS = 4
 """MatMulNBits' level of accuracy at which it rounds its input to 8 bits, a scale for each block."""
@@ -81,28 +83,32 @@ def _integer_product(b: Builder, context: Context, x: ir.Value, name: str) -> ir
     hundreds of times as large as the others.
     """
     numbers, scales = by_column(context.tensors, name)
-    weight = b.weight(f"{name}.int8", numbers)
-    fine = b.path.rpartition(".")[2] in FINE
+    weight, scale = b.weight(f"{name}.int8", numbers), b.weight(f"{name}.scale", scales)
     largest = b.op("ReduceMax", b.op("Abs", x), axes=[-1], keepdims=1)
-    levels = 127.0 * _COARSE if fine else 127.0
-    step = b.op("Max", b.op("Mul", largest, b.number(1.0 / levels)), b.number(1e-30))
-    level = b.op("Round", b.op("Div", x, step))
-    if fine:
-        coarse = b.op("Round", b.op("Mul", level, b.number(1.0 / _COARSE)))
-        rest = b.op("Sub", level, b.op("Mul", coarse, b.number(_COARSE)))
-        y = b.op("Mul", _byte_product(b, coarse, weight), b.number(_COARSE))
-        y = b.op("Add", y, _byte_product(b, rest, weight))
+    step = b.op("Max", b.op("Mul", largest, b.number(1.0 / 127.0)), b.number(1e-30))
+    level = b.op("Div", x, step)  # from -127 to 127, not yet rounded
+    if context.options.fine_inputs and b.path.rpartition(".")[2] in FINE:
+        coarse = b.op("Round", level)
+        y = _byte_product(b, coarse, 1.0, weight, scale)
+        rest = _byte_product(b, b.op("Sub", level, coarse), 1.0 / _FINER, weight, scale)
+        y = b.op("Add", y, b.op("Mul", rest, b.number(1.0 / _FINER)))
     else:
-        y = _byte_product(b, level, weight)
-    y = b.op("Mul", y, b.weight(f"{name}.scale", scales))
+        y = _byte_product(b, level, 1.0, weight, scale)
     return b.op("Mul", y, step)
 
 
-def _byte_product(b: Builder, level: ir.Value, weight: ir.Value) -> ir.Value:
-    """Whole numbers from -127 to 127 times int8, summed in 32 bits, as fp32."""
-    shifted = b.cast(b.op("Add", level, b.number(128.0)), ir.DataType.UINT8)
-    y = b.op("MatMulInteger", shifted, weight, b.constant(128, np.uint8))
-    return b.cast(y, ir.DataType.FLOAT)
+def _byte_product(
+    b: Builder, x: ir.Value, step: float, weight: ir.Value, scale: ir.Value
+) -> ir.Value:
+    """x / step, rounded, times int8, summed in 32 bits; times the outputs' scales, as fp32.
+
+    x must lie within 127 steps of 0. QuantizeLinear is one pass over memory where rounding,
+    shifting and converting are three; DequantizeLinear of 32 bits runs on one thread only.
+    """
+    zero = b.constant(128, np.uint8)
+    numbers = b.op("QuantizeLinear", x, b.number(step), zero)
+    y = b.cast(b.op("MatMulInteger", numbers, weight, zero), ir.DataType.FLOAT)
+    return b.op("Mul", y, scale)
 
 
 def _blockwise_product(b: Builder, context: Context, x: ir.Value, name: str, bits: int) -> ir.Value:

@@ -64,7 +64,9 @@ class GraphOptions:
 
     `labels`: what of the head is exported, None for all of it. `block`: how many weights of a row
     share a scale where weights have 4 bits, and 8 in the contrib flavour. `kept`: linear layers
-    that stay in fp32 all the same, by the last part of their name ("down_proj").
+    that stay in fp32 all the same, by the last part of their name ("down_proj"). `fine`: 8-bit
+    products take finer inputs where those of an MLP are widely spread: about a third less
+    error of probabilities for a fifth more time. 4-bit graphs, which aren't for speed, always do.
     """
 
     flavour: Flavour = "standard"
@@ -72,10 +74,16 @@ class GraphOptions:
     labels: LabelBank | FixedLabels | None = None
     block: int = 32
     kept: frozenset[str] = frozenset()
+    fine: bool = False
 
     def __post_init__(self) -> None:
         if self.block not in BLOCK_SIZES:
             raise ExportError(f"The block must be one of {BLOCK_SIZES}, not {self.block}.")
+
+    @property
+    def fine_inputs(self) -> bool:
+        """Whether some 8-bit products take finer inputs."""
+        return self.fine or self.precision == "int4"
 
     @property
     def uses_contrib(self) -> bool:
