@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import NoReturn
@@ -20,7 +21,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 def loads(data: str | bytes, max_depth: int = MAX_DEPTH) -> object:
     """Parse JSON, given as text or as UTF-8.
 
-    Raises RequestError for what isn't JSON or UTF-8, for NaN and Infinity, for an integer of
+    Raises RequestError for what isn't JSON or UTF-8, for NaN, Infinity and numbers too large for a float, for an integer of
     thousands of digits, for half of a surrogate pair, for more than `max_depth` objects and arrays
     within one another, and for a key that an object has twice: one of its values would be lost.
     """
@@ -30,7 +31,7 @@ def loads(data: str | bytes, max_depth: int = MAX_DEPTH) -> object:
         raise RequestError("The request is not UTF-8.", ("body", error.start)) from error
     _check_depth(text, max_depth)
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except RequestError:  # from the hooks; it is a ValueError too
         raise
     except json.JSONDecodeError as error:
@@ -101,3 +102,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_constant(constant: str) -> NoReturn:
     raise RequestError(f"The request holds {constant}, which JSON has no number for.")
+
+
+def _finite(number: str) -> float:
+    found = float(number)
+    if math.isinf(found):
+        shown = number if len(number) <= 40 else f"{number[:40]}…"
+        raise RequestError(f"The request holds {shown}, which is too large for a number.")
+    return found

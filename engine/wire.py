@@ -19,6 +19,8 @@ _CLASSES: Mapping[str, type[Choice | Score | Noul]] = {
     "score": Score,
 }
 
+_MAX_SHOWN = 200
+
 
 @dataclass(frozen=True)
 class Request:
@@ -121,7 +123,8 @@ def _question(name: object, value: object, loc: Loc) -> Question:
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _CLASSES:
         raise RequestError(
-            f'A question\'s type is "noul", "choice" or "score", not {kind!r}.', (*loc, "type")
+            f'A question\'s type is "noul", "choice" or "score", not {_shown(kind)}.',
+            (*loc, "type"),
         )
     make = _CLASSES[kind]
     inner = (*loc, kind)
@@ -194,6 +197,12 @@ def _verdict(verdict: Verdict | None) -> dict[str, object]:
     if verdict.failure is not None:
         found["x_escalation_failure"] = verdict.failure
     return found
+
+
+def _shown(value: object) -> str:
+    """What a message repeats of a request: no megabytes of it."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _kind(value: object) -> str:

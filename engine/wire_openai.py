@@ -207,16 +207,30 @@ def _option_names(values: Sequence[Value]) -> list[str]:
 
 def _score(text: str, name: str | None, given: Sequence[object], loc: Loc) -> _Asked:
     labels: list[str] = []
-    levels: list[Text] = []
+    descriptions: list[str | None] = []
     for index, item in enumerate(given):
         level = _object(item, "A level", (*loc, index))
         label = _string(level.get("label"), "A level's label", (*loc, index, "label"))
         if label in labels:
             raise RequestError(f"The label {label!r} is there twice.", (*loc, index, "label"))
-        description = _description(level, (*loc, index))
         labels.append(label)
-        levels.append(label if description is None else f"{label}: {description}")
+        descriptions.append(_description(level, (*loc, index)))
+    levels = _levels(labels, descriptions)
     return _Asked(Score(instructions=text, criteria=levels), name, labels=tuple(labels))
+
+
+def _levels(labels: Sequence[str], descriptions: Sequence[str | None]) -> list[Text]:
+    """A level's text is "label: description". A label alone that would read like another's is
+    followed by its colon: the labels differ, so the levels do."""
+    levels = [a if b is None else f"{a}: {b}" for a, b in zip(labels, descriptions, strict=True)]
+    alike = {text for text in levels if levels.count(text) > 1}
+    if not alike:
+        return list(levels)
+    pairs = zip(labels, descriptions, strict=True)
+    return [
+        {"label": label, "description": said} if text in alike and said is not None else text
+        for text, (label, said) in zip(levels, pairs, strict=True)
+    ]
 
 
 def _description(fields: Mapping[str, Any], loc: Loc) -> str | None:

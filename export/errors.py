@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from readoff.engine.errors import ExportError
 
 
@@ -11,4 +14,9 @@ class PackError(ExportError):
 
 
 class ParityError(ExportError):
-    """An exported graph doesn't decide like the model it was made from."""
+    """An exported graph doesn't decide like the model it was made from. `table`: the check's rows,
+    as in pack.json."""
+
+    def __init__(self, message: str, table: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.table = tuple(table)

@@ -103,7 +103,7 @@ def export_onnx(
     """
     out = Path(out)
     check_target(out, force=force)
-    _check_tools(GraphOptions(flavour=flavour, precision=precision))
+    _check_tools(GraphOptions(flavour=flavour, precision=precision, fine=fine))
     checkpoint = open_adapted(source, adapters, revision, progress)
     base = base_of(checkpoint)
     dequantised = quantisation(base)
@@ -176,8 +176,9 @@ def _check_tools(options: GraphOptions) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """1.19.2 of "1.19.2.dev3"."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    """1.19.2 of "1.19.2.dev3", 1.32.0 of "1.32"."""
+    found = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    return tuple(found + [0] * (3 - len(found)))
 
 
 def _labels(labels: Labels, renderer: Renderer, card: Card) -> LabelBank | FixedLabels | None:

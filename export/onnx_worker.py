@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import atexit
 import gc
+import math
 import weakref
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from readoff.engine.errors import BudgetError
 from readoff.engine.host import free_host_memory
 from readoff.engine.scheduler import Scheduler
 from readoff.engine.serving import Serving
@@ -18,6 +22,9 @@ from readoff.export.session import GraphSession
 
 _SHARE, _LARGEST = 8, 4 << 30
 """The cache takes one part in so many of the free memory by default, and at most so many bytes."""
+
+_SHORTEST = 64
+"""Tokens of the shortest prompt, about."""
 
 _WORKERS: weakref.WeakSet[OnnxWorker] = weakref.WeakSet()
 
@@ -31,7 +38,10 @@ def _close_all() -> None:
 
 
 class OnnxWorker:
-    """Runs a graph for the jobs that an engine makes, on a thread of its own."""
+    """Runs a graph for the jobs that an engine makes, on a thread of its own.
+
+    Raises BudgetError for a cache that couldn't hold the shortest prompt.
+    """
 
     def __init__(
         self, session: GraphSession, serving: Serving, *, device: str = "cpu", name: str = "model"
@@ -40,6 +50,7 @@ class OnnxWorker:
         cache_bytes = serving.cache_bytes
         if cache_bytes is None:
             cache_bytes = min(free_host_memory() // _SHARE, _LARGEST)
+        _check_budget(cache_bytes, session)
         self.cache_bytes = cache_bytes
         self.cache = PastCache(empty, cache_bytes) if cache_bytes else None
         self.running = Running(
@@ -83,6 +94,20 @@ class OnnxWorker:
         self.scheduler.close(wait)
         if wait:
             self.running.clear()
+
+
+def _check_budget(cache_bytes: int, session: GraphSession) -> None:
+    """As the torch engine: 64 tokens, and the states after the preamble and after the state."""
+    least = 0
+    for carried in session.carried:
+        grows = carried.kind in ("key", "value")
+        values = math.prod(size for size in carried.past.shape if isinstance(size, int))
+        least += values * np.dtype(carried.past.dtype).itemsize * (_SHORTEST if grows else 2)
+    if 0 < cache_bytes < least:
+        raise BudgetError(
+            f"cache_bytes={cache_bytes} is less than the shortest prompt needs, {least}. "
+            "Allow more, or set cache_bytes=0 to keep nothing."
+        )
 
 
 def empty_past(session: GraphSession) -> Past:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,7 +39,11 @@ FORMAT = 1
 
 PACK_FILE, GRAPH, CONFIG, TOKENIZER = "pack.json", "model.onnx", "config.json", "tokenizer.json"
 NEEDED = (GRAPH, CONFIG, TOKENIZER, CARD_FILE)
+WEIGHTS = f"{GRAPH}.data"
+"""Beside the graph, unless that is small enough to hold them."""
 OLDEST_INT4_RUNTIME = "1.18.1"
+
+_NUMBERS = r"\d+(?:\.\d+)*"
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,8 @@ def read_pack(folder: str | Path, *, verify: bool = False) -> Pack:
     _check_format(content, place)
     try:
         files = {name: PackFile.parse(name, e) for name, e in _entry(content, "files").items()}
-        for name in NEEDED:
+        weights = (WEIGHTS,) if (place / WEIGHTS).exists() else ()
+        for name in (*NEEDED, *weights):
             if name not in files:
                 raise PackError(f"The pack {place} records no {name}. Export again.")
         for name, file in files.items():
@@ -159,7 +165,7 @@ def read_pack(folder: str | Path, *, verify: bool = False) -> Pack:
             name=str(_entry(content, "model")["name"]),
             config=ModelConfig.from_hf(_read(place / CONFIG), str(place / CONFIG)),
             options=_options(_entry(content, "graph")),
-            runtime=str(content["onnxruntime"]),
+            runtime=_version(content["onnxruntime"]),
             readoff=str(content["readoff"]),
             digests=PackDigests(**_entry(content, "digests")),
             prompt=PackPrompt(**_entry(content, "prompt")),
@@ -180,6 +186,24 @@ def oldest_runtime(options: GraphOptions) -> str:
     if options.flavour == "contrib":
         return OLDEST_CONTRIB_RUNTIME
     return OLDEST_INT4_RUNTIME if options.uses_contrib else OLDEST_RUNTIME
+
+
+def is_older(version: str, needed: str) -> bool:
+    """Whether ONNX Runtime's `version` ("1.32.0+cpu") comes before `needed` ("1.32")."""
+    return _numbers(version) < _numbers(needed)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """(1, 32, 0) of "1.32.0+cpu"."""
+    found = re.match(_NUMBERS, version)
+    numbers = [int(part) for part in found[0].split(".")] if found else []
+    return tuple([*numbers, 0, 0, 0][:3])
+
+
+def _version(value: object) -> str:
+    if not isinstance(value, str) or not re.match(_NUMBERS, value):
+        raise ValueError(f'"onnxruntime" must be a version, not {value!r}')
+    return value
 
 
 def _check_format(content: Mapping[str, Any], place: Path) -> None:
@@ -225,7 +249,7 @@ def _options(graph: Mapping[str, Any]) -> GraphOptions:
         labels=_labels(graph["labels"]),
         block=graph["block"],
         kept=frozenset(graph["kept"]),
-        fine=graph["fine"] is True,
+        fine=graph.get("fine", False) is True,  # older packs don't have it
     )
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
-OPTIONS = "A. billing: money\nB. sales\nAnswer with the letter of one option."
+OPTIONS = {"A": "billing: money", "B": "sales"}
+ASKED = {"team": "Which team?", "mood": "Who is this for?"}
 
 
 def main(folder: Path) -> None:
@@ -45,13 +46,20 @@ def main(folder: Path) -> None:
         if port.name.startswith("past."):
             kind = np.float16 if port.type == "tensor(float16)" else np.float32
             empty[port.name] = np.zeros([sizes.get(size, size) for size in port.shape], kind)
-    labels = [encode(cue + letter)[-1] for letter in "AB"]
+    options, baked = OPTIONS, pack["graph"]["labels"]
+    if baked and baked["kind"] == "fixed":  # its labels, prior and temperature can't be chosen
+        letters = [tokenizer.decode([label]).strip() for label in baked["ids"]]
+        options = {letter: f"team {number}" for number, letter in enumerate(letters, 1)}
+        print("Baked labels:", *letters)
+    labels = [encode(cue + letter)[-1] for letter in options]
+    told = "\n".join(f"{letter}. {option}" for letter, option in options.items())
     state = encode(before) + encode("State:\nThe invoice was paid twice, and nobody answers.\n")
     _, past, length = run(state, empty, 0, labels)  # the state once
-    for name, ask in (("team", "Which team?"), ("mood", "Who is this for?")):
-        question = encode(f"Question: {ask}\n{OPTIONS}") + encode(cue)
+    for name, ask in ASKED.items():
+        text = f"Question: {ask}\n{told}\nAnswer with the letter of one option."
+        question = encode(text) + encode(cue)
         found, _, _ = run(question, past, length, labels)  # each question from its past
-        print(name, " ".join(f"{p:.6f}" for p in found))
+        print(name, *(f"{letter}={p:.6f}" for letter, p in zip(options, found, strict=True)))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from readoff.engine.errors import ExportError
 from readoff.engine.prompt import Renderer
 from readoff.export import pack_example
 from readoff.export.graph.options import GraphOptions
-from readoff.export.hf_folder import TOKENIZER_FILES, copy_files, write_config
+from readoff.export.hf_folder import BESIDE, TOKENIZER_FILES, copy_files, write_config
 from readoff.export.pack import (
     CONFIG,
     GRAPH,
@@ -32,6 +32,8 @@ from readoff.export.pack_file import PackFile
 from readoff.export.pack_readme import render_readme
 
 README, EXAMPLE = "README.md", "example.py"
+_TERMS = tuple(name for name in BESIDE if name.startswith(("LICENSE", "NOTICE")))
+"""What the base was given under stays with whatever is made from it."""
 
 
 def write_pack(
@@ -69,7 +71,7 @@ def write_pack(
     if not (tokenizer_files / TOKENIZER).is_file():
         raise ExportError(f"{tokenizer_files} has no {TOKENIZER}, which a pack needs.")
     write_config(folder, dict(config))
-    copy_files(tokenizer_files, TOKENIZER_FILES, folder)
+    copy_files(tokenizer_files, (*TOKENIZER_FILES, *_TERMS), folder)
     shape = ModelConfig.from_hf(config, CONFIG)
     renderer = Renderer.load(folder, card, shape.vocab_size)
     template = renderer.template

@@ -249,7 +249,8 @@ def require(parity: Parity, options: GraphOptions) -> None:
         raise ParityError(
             f"The exported graph doesn't decide like the model: {'; '.join(failures)}. Worst on "
             f'"{row["what"]}" with {row["past"]} tokens of past and {row["tokens"]} new ones. '
-            f"{advice} Nothing was kept."
+            f"{advice} Nothing was kept.",
+            parity.table(),
         )
 
 

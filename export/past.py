@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,15 @@ class Past:
         assert not self.whole
         grown = {name: array[:, :length] for name, array in self.grown.items()}
         return Past(self.base, self.ids[:length], grown)
+
+    def after(self, base: Past) -> Past:
+        """The same behind another object of the same tokens as its base."""
+        assert base.length == self.length - len(self.ids)
+        return replace(self, base=base)
+
+    def bare(self) -> Past:
+        """Keys and values alone: all of it that those need who go on from a later one."""
+        return replace(self, whole={})
 
 
 def joined(parts: Sequence[Past]) -> Past:

@@ -5,14 +5,13 @@ CUDA has not run here: there was no GPU when this was written. It needs `readoff
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from readoff.engine.errors import ReadoffError
 from readoff.export.errors import PackError
-from readoff.export.pack import Pack
+from readoff.export.pack import Pack, is_older
 from readoff.export.session import CPU, load_runtime
 
 CUDA = "CUDAExecutionProvider"
@@ -85,15 +84,8 @@ def loaded_provider(wanted: Provider, loaded: str, choice: str) -> Provider:
 
 def check_runtime(version: str, pack: Pack) -> None:
     """Raise PackError where an ONNX Runtime of `version` is older than `pack` needs."""
-    if _numbers(version) < _numbers(pack.runtime):
+    if is_older(version, pack.runtime):
         raise PackError(
             f"The pack {pack.folder} needs onnxruntime {pack.runtime} or newer, and {version} is "
             f'installed: pip install "onnxruntime>={pack.runtime}".'
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """(1, 32, 0) of "1.32.0+cpu"."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    numbers = [int(part) for part in found[0].split(".")] if found else []
-    return tuple([*numbers, 0, 0, 0][:3])

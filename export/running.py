@@ -91,8 +91,10 @@ class Running:
         return self._finish(taken, found)
 
     def let_go(self, job: Job) -> None:
-        """Forget how far a job had come."""
+        """Forget how far a job had come, and, where nothing is cached, what ran last."""
         self._ways.pop(job, None)
+        if self.cache is None and not self._ways:
+            self._fed = None
 
     def clear(self) -> None:
         """Forget every cached past."""
@@ -210,10 +212,13 @@ class Running:
 
     def _read_long(self, past: Past, row: _Row) -> Reads:
         """A question that is longer than a run."""
-        ids, rest = row[0], row[1:]
+        state, ids, rest = past, row[0], row[1:]
         while len(ids) > self._longest(past):
             part = ids[: self._longest(past)]
-            past, ids = self._run_part(past, part), ids[len(part) :]
+            made = self._run_part(past, part)
+            if past is not state:  # only the last part's states are needed
+                made = made.after(past.bare())
+            past, ids = made, ids[len(part) :]
         return self._read_rows(past, [(ids, *rest)])[0]
 
     def _read_rows(self, past: Past, rows: Sequence[_Row]) -> list[Reads]:

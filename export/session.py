@@ -20,7 +20,7 @@ from readoff.engine.errors import NumericsError
 from readoff.export.errors import PackError
 from readoff.export.graph import interface
 from readoff.export.graph.options import FixedLabels, GraphOptions
-from readoff.export.pack import oldest_runtime
+from readoff.export.pack import is_older, oldest_runtime
 
 Array = NDArray[Any]
 Values = Mapping[str, Any]
@@ -72,7 +72,10 @@ class GraphSession:
     operator; None leaves it to ONNX Runtime. `providers`: names in the order of preference. `spin`:
     whether idle threads wait busily for the next run, which costs a core and saves some time.
 
-    Raises PackError where onnxruntime is missing, or can't load the graph.
+    Where a provider can't be made, the CPU takes its place: `session.get_providers()` tells.
+
+    Raises PackError where onnxruntime is missing or can't load the graph, or where the graph
+    isn't one of `config` and `options`.
     """
 
     def __init__(
@@ -97,13 +100,20 @@ class GraphSession:
             settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
         source = graph if isinstance(graph, bytes) else str(graph)
         try:
-            self.session = runtime.InferenceSession(source, settings, providers=list(providers))
+            self.session = _opened(runtime, source, settings, list(providers))
         except Exception as error:  # its own classes derive from Exception, and differ by version
             told = str(error).strip().splitlines()
+            installed, needed = str(runtime.__version__), oldest_runtime(options)
+            if is_older(installed, needed):
+                why = f"This graph needs {needed} or newer: update onnxruntime."
+            else:
+                why = "A file of it is damaged, missing or can't be read: copy it again, or export."
             raise PackError(
-                f"onnxruntime {runtime.__version__} can't load the graph, which needs "
-                f"{oldest_runtime(options)} or newer: {told[0] if told else error!r}"
+                f"onnxruntime {installed} can't load the graph: {told[0] if told else repr(error)} "
+                f"{why}"
             ) from error
+        _check_ports("input", interface.inputs(config, options), self.session.get_inputs())
+        _check_ports("output", interface.outputs(config, options), self.session.get_outputs())
 
     def empty(self, rows: int = 1) -> dict[str, Array]:
         """A past of no tokens for `rows` rows; one serves any number of them."""
@@ -213,6 +223,42 @@ class GraphSession:
                 f"{self.options.precision} can't hold this model's values. Try another precision."
             )
         return Outcome(logits, probabilities, found)
+
+
+def _opened(runtime: Any, source: bytes | str, settings: Any, providers: list[Any]) -> Any:
+    """A session. onnxruntime's own fallback to the CPU prints to stdout, so it is done here."""
+    try:
+        made = runtime.InferenceSession(source, settings, providers=providers, enable_fallback=0)
+    except (ValueError, RuntimeError):
+        if providers == [CPU]:
+            raise
+        made = runtime.InferenceSession(source, settings, providers=[CPU], enable_fallback=0)
+    made.disable_fallback()  # of runs too
+    return made
+
+
+def _check_ports(what: str, wanted: Sequence[interface.Port], found: Sequence[Any]) -> None:
+    """Raise PackError unless the graph has the ports of its config: names, types and sizes."""
+    there, missing = {port.name: port for port in found}, []
+    for port in wanted:
+        if port.name not in there:
+            missing.append(port.name)
+            continue
+        other = there.pop(port.name)
+        kind = {"float32": "float"}.get(port.dtype, port.dtype)
+        sizes = [(a, b) for a, b in zip(port.shape, other.shape, strict=False)]
+        differs = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes)
+        if other.type != f"tensor({kind})" or len(port.shape) != len(other.shape) or differs:
+            raise PackError(
+                f"The graph isn't one of this config: its {what} {port.name} is {other.type} "
+                f"{list(other.shape)}, and {port.dtype} {list(port.shape)} was expected. Export "
+                "again."
+            )
+    if missing or there:
+        lacks = f"lacks the {what} {missing[0]}" if missing else f"has the {what} {min(there)}"
+        raise PackError(
+            f"The graph isn't one of this config and options: it {lacks}. Export again."
+        )
 
 
 def load_runtime() -> Any:

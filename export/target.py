@@ -15,6 +15,8 @@ from pathlib import Path
 
 from readoff.engine.errors import ExportError, ReadoffError
 
+_MARKS = ("pack.json", "config.json")
+"""One of these is in every export."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -53,6 +55,10 @@ def _checked(out: Path, force: bool, sources: Iterable[Path]) -> Path:
         raise ExportError(f"{out} exists already. Choose another folder, or replace it: --force.")
     if any(kept.is_relative_to(real) for kept in (Path.cwd(), Path.home().resolve())):
         raise ExportError(f"{out} is, or holds, your working or home folder: it isn't replaced.")
+    if any(real.iterdir()) and not any((real / name).is_file() for name in _MARKS):
+        raise ExportError(
+            f"{out} holds files that no export wrote: it isn't replaced. Choose another folder."
+        )
     return target
 
 

@@ -49,6 +49,9 @@ class Way:
         """Go on by a part that doesn't pass the next stop."""
         assert part.base is self.end
         assert len(part.ids) <= self.room()
+        if self.parts:  # of parts only the last one's states are needed, and those are large
+            self.parts[-1] = self.parts[-1].bare()
+            part = part.after(self.parts[-1])
         self.parts.append(part)
 
     def settle(self) -> Past | None:

@@ -27,6 +27,8 @@ from readoff.serve.served import Models
 from readoff.serve.settings import Settings
 from readoff.serve.tracing import Tracing
 
+_READ = ["GET", "HEAD"]
+
 DIALECTS: dict[str, Dialect] = {"/v1/systemone": SYSTEMONE, "/v1/decisions": DECISIONS}
 
 
@@ -43,7 +45,12 @@ def make_app(
     settings = settings or Settings()
     metrics = Metrics(models)
     app = FastAPI(
-        title="readoff", version=version("readoff"), openapi_url=None, docs_url=None, redoc_url=None
+        title="readoff",
+        version=version("readoff"),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     for path, dialect in DIALECTS.items():
         endpoint = Endpoint(dialect, models, settings, metrics)
@@ -66,15 +73,15 @@ def _asks(endpoint: Endpoint) -> Any:
 
 
 def _add_pages(app: FastAPI, models: Models, metrics: Metrics) -> None:
-    @app.get("/v1/models")
+    @app.api_route("/v1/models", methods=_READ)
     async def list_models() -> Response:
         return JSONResponse(models.listing())
 
-    @app.get("/health/live")
+    @app.api_route("/health/live", methods=_READ)
     async def live() -> Response:
         return JSONResponse({"status": "live"})
 
-    @app.get("/health/ready")
+    @app.api_route("/health/ready", methods=_READ)
     async def ready() -> Response:
         if models.draining.is_set():
             raise unavailable("The server is about to stop.")
@@ -83,7 +90,7 @@ def _add_pages(app: FastAPI, models: Models, metrics: Metrics) -> None:
             raise unavailable(f"Still loading: {', '.join(waiting)}.")
         return JSONResponse({"status": "ready", "models": [model.name for model in models.all]})
 
-    @app.get("/metrics")
+    @app.api_route("/metrics", methods=_READ)
     async def scrape() -> Response:
         return Response(metrics.expose(), media_type=CONTENT_TYPE)
 
@@ -91,11 +98,11 @@ def _add_pages(app: FastAPI, models: Models, metrics: Metrics) -> None:
 def _add_documents(app: FastAPI, document: dict[str, Any]) -> None:
     data, page = wire.dumps(document).encode(), docs_page(document).encode()
 
-    @app.get("/openapi.json")
+    @app.api_route("/openapi.json", methods=_READ)
     async def schema() -> Response:
         return Response(data, media_type="application/json")
 
-    @app.get("/docs")
+    @app.api_route("/docs", methods=_READ)
     async def docs() -> Response:
         headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return Response(page, media_type="text/html; charset=utf-8", headers=headers)

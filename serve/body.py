@@ -31,8 +31,13 @@ def header(scope: MutableMapping[str, Any], name: bytes) -> bytes | None:
     return None
 
 
-async def read_body(scope: MutableMapping[str, Any], receive: Receive, settings: Settings) -> bytes:
-    """The whole body.
+async def read_body(
+    scope: MutableMapping[str, Any],
+    receive: Receive,
+    settings: Settings,
+    left: float | None = None,
+) -> bytes:
+    """The whole body, within `left` seconds if that is less than the settings allow.
 
     Raises HttpError: 415 for a content type or encoding that isn't understood, 413 for too much,
     408 for too slow, 400 for compressed data that isn't; and GoneError.
@@ -45,8 +50,9 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, settings:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
+    hurry = left is not None and left < settings.body_timeout
     try:
-        async with asyncio.timeout(settings.body_timeout):
+        async with asyncio.timeout(left if hurry else settings.body_timeout):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -62,6 +68,13 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, settings:
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
+        if hurry:
+            raise HttpError(
+                408,
+                "deadline_exceeded",
+                "The deadline passed before the body was there.",
+                headers=CLOSE,
+            ) from None
         raise HttpError(
             408,
             "request_timeout",
@@ -103,13 +116,17 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
     made: list[bytes] = []
     try:
         if encoding == "gzip":
-            inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
-            made.append(inflate.decompress(body, limit + 1))
-            finished = inflate.eof
+            finished = True
+            while body and _total(made) <= limit:  # one member after the other (RFC 1952)
+                inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
+                made.append(inflate.decompress(body, limit + 1))
+                finished, body = inflate.eof, inflate.unused_data
+                if not finished:
+                    break
         else:
             unpack = _zstd().ZstdDecompressor()
             made.append(unpack.decompress(body, limit + 1))
-            finished = unpack.eof
+            finished = unpack.eof and not unpack.unused_data
     except Exception as error:  # each library has an error of its own
         raise wrong from error
     if _total(made) > limit:

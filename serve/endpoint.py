@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -48,7 +49,9 @@ class Endpoint:
         """The body of a 200."""
         record = record_of(scope)
         deadline = self._deadline(scope)
-        body = await read_body(scope, receive, self._settings)
+        spent = time.perf_counter() - record.started
+        left = None if deadline is None else max(0.0, deadline / 1e3 - spent)
+        body = await read_body(scope, receive, self._settings, left)
         since = record.lap("read", record.started)
         if len(body) > _OFF_LOOP:
             asked = await asyncio.to_thread(self._parse, body)
@@ -60,7 +63,6 @@ class Endpoint:
         served = self._models.find(asked.model)
         record.model = served.name
         since = record.lap("parse", since)
-        left = None
         if deadline is not None:  # counted from the request's first byte
             left = max(0.0, deadline - (since - record.started) * 1e3)
         decision = await self._ask(served, asked, left, receive)
@@ -78,18 +80,22 @@ class Endpoint:
         self, served: Served, asked: Asked, deadline: float | None, receive: Receive
     ) -> Decision:
         engine = served.admit(self._settings.max_queue)
-        loop = asyncio.get_running_loop()
-        start, took = loop.time(), None
+        start = time.perf_counter()
+
+        def over(task: asyncio.Task[Decision]) -> None:
+            """Not before the work is: a client that left early doesn't make room by that."""
+            good = not task.cancelled() and task.exception() is None
+            served.leave(time.perf_counter() - start if good else None)
+
         try:
             mass = self._measures(served, asked)
-            decision = await unless_gone(
-                engine.adecide(asked.state, asked.questions, legal_mass=mass, deadline_ms=deadline),
-                receive,
-            )
-            took = loop.time() - start
-            return decision
-        finally:
-            served.leave(took)
+        except HttpError:
+            served.leave(None)
+            raise
+        work = engine.adecide(asked.state, asked.questions, legal_mass=mass, deadline_ms=deadline)
+        task = asyncio.create_task(work)  # type: ignore[arg-type]
+        task.add_done_callback(over)
+        return await unless_gone(task, receive)
 
     def _measures(self, served: Served, asked: Asked) -> bool:
         if asked.legal_mass and not served.has_mass:

@@ -14,6 +14,7 @@ from readoff.engine.errors import (
     QuestionError,
     ReadoffError,
     RequestError,
+    TemplateError,
 )
 
 Loc = tuple[str | int, ...]
@@ -62,7 +63,7 @@ def failure_of(error: BaseException) -> HttpError:
         return HttpError(422, "too_long", str(error), ("body", "state"))
     if isinstance(error, BudgetError):
         return HttpError(422, "too_long", str(error), ("body",))
-    if isinstance(error, QuestionError):
+    if isinstance(error, QuestionError | TemplateError):  # or too few labels for its options
         return HttpError(422, "value_error", str(error))
     if isinstance(error, DeadlineError):
         return HttpError(408, "deadline_exceeded", str(error))

@@ -21,7 +21,7 @@ class Log:
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         self._least = LEVELS.index(level)
         self._stream = stream or sys.stderr
-        self._lines: queue.Queue[str | None] = queue.Queue(_ROOM)
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._dropped = 0
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -42,20 +42,17 @@ class Log:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="log", daemon=True)
                     self._thread.start()
-        try:
-            self._lines.put_nowait(line)
-        except queue.Full:
+        if self._lines.qsize() < _ROOM:
+            self._lines.put(line)
+        else:
             self._dropped += 1
 
     def close(self) -> None:
         """Write what waits, for two seconds at most."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            try:
-                self._lines.put(None, timeout=1.0)
-            except queue.Full:
-                return
-            thread.join(1.0)
+            self._lines.put(None)
+            thread.join(2.0)
 
     def _run(self) -> None:
         while (line := self._lines.get()) is not None:

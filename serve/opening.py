@@ -53,7 +53,10 @@ def parse_aliases(aliases: Sequence[str], first: str) -> dict[str, str]:
         alias, _, model = given.partition("=")
         if not alias.strip():
             raise StartError(f"--alias {given!r} has no name. Write NAME or NAME=MODEL.")
-        made[alias] = model or first
+        if made.setdefault(alias, model or first) != (model or first):
+            raise StartError(
+                f'The alias "{alias}" is given twice, for "{made[alias]}" and "{model or first}".'
+            )
     return made
 
 
@@ -97,14 +100,15 @@ def _by_name(values: Sequence[str], names: Sequence[str], option: str) -> dict[s
     made: dict[str, str] = {}
     for value in values:
         name, sign, rest = value.partition("=")
-        if sign and name in names:
-            made[name] = rest
-        elif len(names) == 1:
-            made[names[0]] = value
-        else:
-            raise StartError(
-                f"With several models write {option} NAME=VALUE; {value!r} names none of them."
-            )
+        if not (sign and name in names):
+            if len(names) > 1:
+                raise StartError(
+                    f"With several models write {option} NAME=VALUE; {value!r} names none of them."
+                )
+            name, rest = names[0], value
+        if name in made:
+            raise StartError(f'{option} is given twice for the model "{name}".')
+        made[name] = rest
     return made
 
 

@@ -14,6 +14,8 @@ from readoff.engine.text import Text
 from readoff.serve.errors import HttpError, StartError, overloaded, unavailable
 from readoff.serve.settings import PUBLIC_ALIAS
 
+_ECHOED = 200
+
 
 class Answering(Protocol):
     """What a server needs of an engine."""
@@ -126,7 +128,7 @@ class Models:
         if found is None:
             known = ", ".join(f'"{known}"' for known in self._names)
             raise HttpError(
-                400, "api_usage_error", f"There is no model {name!r} here. Ask {known}."
+                400, "api_usage_error", f"There is no model {_cut(name)!r} here. Ask {known}."
             )
         return found
 
@@ -155,3 +157,8 @@ class Models:
             engine, model.engine = model.engine, None
             if engine is not None:
                 engine.close()
+
+
+def _cut(text: str) -> str:
+    """What is said back of a text that may be megabytes long."""
+    return text if len(text) <= _ECHOED else f"{text[:_ECHOED]}…"

@@ -141,6 +141,8 @@ class Server(uvicorn.Server):
         self.failure: BaseException | None = None
         self._models, self._loaders, self._settings, self._log = models, loaders, settings, log
         self._stop_at = float("inf")
+        self._signal: int | None = None
+        self._said = False
         self.loading = threading.Thread(target=self._load, name="readoff load", daemon=True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -173,6 +175,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop now."""
         stop = await super().on_tick(counter)
+        self._say_signal()
         return stop or self.failure is not None or time.monotonic() >= self._stop_at
 
     def stop(self) -> None:
@@ -181,11 +184,19 @@ class Server(uvicorn.Server):
         self._stop_at = time.monotonic() + self._settings.drain_seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal is `stop`; the second ends the process at once."""
-        if self._models.draining.is_set():
+        """The first signal is `stop`; the second ends the process at once.
+
+        It may come in the middle of whatever holds a lock, so nothing is logged here.
+        """
+        if self._signal is not None or self._models.draining.is_set():
             os._exit(128 + sig)
+        self._signal = sig
         self.stop()
-        self._log("info", "stopping", signal=signal.Signals(sig).name)
+
+    def _say_signal(self) -> None:
+        if self._signal is not None and not self._said:
+            self._said = True
+            self._log("info", "stopping", signal=signal.Signals(self._signal).name)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -205,6 +216,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take over the connections that the system has accepted already: closing the socket would
         reset them. Then finish."""
+        self._say_signal()
         loop = asyncio.get_running_loop()
         for sock in sockets or ():
             for _ in range(_MOST_ACCEPTED):

@@ -86,6 +86,7 @@ def _integer_product(b: Builder, context: Context, x: ir.Value, name: str) -> ir
     weight, scale = b.weight(f"{name}.int8", numbers), b.weight(f"{name}.scale", scales)
     largest = b.op("ReduceMax", b.op("Abs", x), axes=[-1], keepdims=1)
     step = b.op("Max", b.op("Mul", largest, b.number(1.0 / 127.0)), b.number(1e-30))
+    step = b.op("Add", step, _taint(b, x))
     level = b.op("Div", x, step)  # from -127 to 127, not yet rounded
     if context.options.fine_inputs and b.path.rpartition(".")[2] in FINE:
         coarse = b.op("Round", level)
@@ -95,6 +96,12 @@ def _integer_product(b: Builder, context: Context, x: ir.Value, name: str) -> ir
     else:
         y = _byte_product(b, level, 1.0, weight, scale)
     return b.op("Mul", y, step)
+
+
+def _taint(b: Builder, x: ir.Value) -> ir.Value:
+    """0 for each row of finite numbers, NaN for others: [..., 1]. Quantising would turn a NaN into
+    a number like any other, and a damaged model into one that answers."""
+    return b.op("Mul", b.op("ReduceSum", x, b.ints(-1), keepdims=1), b.number(0.0))
 
 
 def _byte_product(
@@ -116,7 +123,7 @@ def _blockwise_product(b: Builder, context: Context, x: ir.Value, name: str, bit
     out_features, in_features = context.tensors.checkpoint.shape(name)
     block = context.options.block
     parts = blockwise(context.tensors, name, bits, block)
-    return b.op(
+    y = b.op(
         "MatMulNBits",
         x,
         *(b.weight(f"{name}.{part}", tensor) for part, tensor in parts.items()),
@@ -127,3 +134,4 @@ def _blockwise_product(b: Builder, context: Context, x: ir.Value, name: str, bit
         block_size=block,
         accuracy_level=INT8_PRODUCTS,
     )
+    return b.op("Add", y, _taint(b, x))

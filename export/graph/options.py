@@ -79,6 +79,11 @@ class GraphOptions:
     def __post_init__(self) -> None:
         if self.block not in BLOCK_SIZES:
             raise ExportError(f"The block must be one of {BLOCK_SIZES}, not {self.block}.")
+        if self.fine and (self.precision, self.flavour) != ("int8", "standard"):
+            raise ExportError(
+                f"fine is for int8 in the standard flavour, not for {self.precision} in the "
+                f"{self.flavour} one."
+            )
 
     @property
     def fine_inputs(self) -> bool:

@@ -57,7 +57,8 @@ def batch(
     --model.
 
     An interrupted run leaves whole lines; --resume goes on after them, and refuses another input,
-    model or card ("x_request" in each answer stands for these). What requests of a run have in
+    model or card ("x_request" in each answer stands for these; a model's files are told apart by
+    name, size and time). The errors among them count. What requests of a run have in
     common is computed once: keep those about one state together.
 
     Exit code: 0 if every request was answered, 1 if one wasn't.
@@ -71,7 +72,8 @@ def batch(
         cat requests.jsonl | readoff batch - - > answers.jsonl
     """
     from readoff.commands.batch_files import Lines, Output
-    from readoff.commands.batch_run import run, salt
+    from readoff.commands.batch_run import run
+    from readoff.commands.batch_salt import salt
     from readoff.export.pack import is_pack
 
     if resume and force:
@@ -83,9 +85,9 @@ def batch(
             param_hint="--json",
         )
     made_with = salt(
+        model,
+        adapter,
         card,
-        model=model,
-        adapter=adapter,
         revision=revision,
         dtype=dtype.value,
         quantize=quantize,

@@ -99,17 +99,22 @@ class Output:
 
     Nothing in it changes before `begin`. Whatever happens then, it holds whole lines only: what was
     cut short is cut off, at once when a write fails, at the next start after a crash. A run on a
-    file locks it. `done` are the digests of the lines that are answered already.
+    file locks it. `done` are the digests of the lines that are answered already, `errors` the
+    numbers of those that are errors.
     """
 
     def __init__(self, name: str, source: str, *, resume: bool, force: bool) -> None:
         self.name = name
         self.done: list[str] = []
+        self.errors: list[int] = []
         self._path = Path(name)
         self._size = 0
         self._new = False
         try:
             self._stream = name == "-" or _is_special(self._path)
+            if _is_input(None if name == "-" else self._path, source):
+                what = "Standard output" if name == "-" else name
+                raise BatchError(f"{what} is the input; the answers need a file of their own.")
             self._file: IO[bytes] = (
                 sys.stdout.buffer if name == "-" else self._open(source, resume, force)
             )
@@ -169,8 +174,6 @@ class Output:
         if self._stream:
             return path.open("wb", buffering=0)
         if path.exists():
-            if source != "-" and path.samefile(source):
-                raise BatchError(f"{path} is the input; the answers need a file of their own.")
             if not resume and not force:
                 raise BatchError(
                     f"{path} exists. --resume goes on where it ends, --force replaces it."
@@ -194,13 +197,16 @@ class Output:
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    digest = json.loads(line)["x_request"]
+                    row = json.loads(line)
+                    digest = row["x_request"]
                 except (ValueError, TypeError, KeyError, RecursionError):
                     raise BatchError(
                         f"{self.name}, line {number}, is no answer of a batch (it has no "
                         "x_request), so it can't be gone on from. --force replaces the file."
                     ) from None
                 self.done.append(str(digest))
+                if "error" in row:
+                    self.errors.append(number)
                 self._size += len(line)
 
     def _unwritable(self, error: OSError, hint: str = "") -> BatchError:
@@ -214,6 +220,16 @@ def _count(name: str) -> int:
             count += piece.count(b"\n")
             last = piece[-1:]
     return count + (last != b"\n")
+
+
+def _is_input(out: Path | None, source: str) -> bool:
+    """Whether the answers, None being standard output, would go to the file of the requests."""
+    try:
+        given = os.stat(sys.stdin.buffer.fileno() if source == "-" else source)
+        made = os.stat(sys.stdout.buffer.fileno() if out is None else out)
+    except (OSError, ValueError, AttributeError):  # not there, or no file of the system's
+        return False
+    return stat.S_ISREG(made.st_mode) and os.path.samestat(given, made)
 
 
 def _is_special(path: Path) -> bool:

@@ -16,14 +16,23 @@ from readoff.engine.errors import (
     QuestionError,
     ReadoffError,
     RequestError,
+    TemplateError,
 )
 from readoff.engine.strict_json import loads
 from readoff.engine.text import Text
 
-RowError = RequestError | QuestionError | ContextError | NumericsError | BudgetError
-"""What can be wrong with one request. Anything else ends the batch."""
+RowError = RequestError | QuestionError | ContextError | NumericsError | BudgetError | TemplateError
+"""What can be wrong with one request. Anything else ends the batch. A template that fits no
+question at all is refused when the model is loaded; later it lacks labels for one question."""
 
-_ROW_ERRORS = (RequestError, QuestionError, ContextError, NumericsError, BudgetError)
+_ROW_ERRORS = (
+    RequestError,
+    QuestionError,
+    ContextError,
+    NumericsError,
+    BudgetError,
+    TemplateError,
+)
 _PLACES: Mapping[type[Exception], tuple[str, tuple[str, ...]]] = {
     ContextError: ("too_long", ("body", "state")),
     BudgetError: ("too_long", ("body",)),
@@ -107,8 +116,12 @@ def _decide(engine: Deciding, rows: Sequence[Row], mass: bool) -> None:
 
 
 def render(row: Row) -> bytes:
-    """The row's line of the output, its newline included."""
+    """The row's line of the output, its newline included. A row whose id can't be written as JSON
+    becomes an error without an id."""
     content: dict[str, Any] = {}
+    if not _is_json(row.id):
+        row.id, row.decision = _NO_ID, None
+        row.error = RequestError("The id can't be written as JSON.", ("body", "id"))
     if row.decision is not None:
         try:
             content = wire.render_response(row.decision, row.decision.model)
@@ -120,6 +133,16 @@ def render(row: Row) -> bytes:
         content["x_id"] = row.id
     content["x_request"] = row.digest
     return wire.dumps(content).encode() + b"\n"
+
+
+def _is_json(id_: object) -> bool:
+    if id_ is _NO_ID:
+        return True
+    try:
+        wire.dumps(id_).encode()
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
 
 
 def _render_error(error: RowError, line: int) -> dict[str, object]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,12 +27,14 @@ PAUSE = 5.0
 
 @dataclass
 class Summary:
-    """What a run did. `rows` it answered or refused, `errors` of them refused, `resumed` rows
-    that were there before; tokens it computed and tokens that needn't be; what it took."""
+    """What a run did. `rows` it answered or refused, `resumed` rows that were there before,
+    `errors` among both, `resumed_errors` of them there before; tokens it computed and tokens that
+    needn't be; what it took."""
 
     rows: int = 0
     errors: int = 0
     resumed: int = 0
+    resumed_errors: int = 0
     tokens_computed: int = 0
     tokens_saved: int = 0
     seconds: float = 0.0
@@ -53,15 +52,10 @@ class Summary:
         many = [f"{self.rows:,} row{'s' * (self.rows != 1)}"]
         if self.resumed:
             many.append(f"{self.resumed:,} there before")
-        many.append(f"{self.errors:,} error{'s' * (self.errors != 1)}")
+        before = f" ({self.resumed_errors:,} of them there before)" if self.resumed_errors else ""
+        many.append(f"{self.errors:,} error{'s' * (self.errors != 1)}{before}")
         many.append(f"{self.tokens_computed:,} tokens computed, {self.tokens_saved:,} saved")
         return ", ".join([*many, f"{self.seconds:.1f} s, {self.rows_per_second:.1f} rows/s"])
-
-
-def salt(card: Path | None, **options: object) -> str:
-    """What else than a request decides its answer: the options, and what the card says."""
-    digest = None if card is None else hashlib.sha256(card.read_bytes()).hexdigest()
-    return json.dumps({"card": digest, **options}, sort_keys=True, default=str)
 
 
 def run(
@@ -76,12 +70,19 @@ def run(
     """Answer every line that isn't answered yet. `load` makes the engine, if there is any.
 
     Raises BatchError where files and input don't go together, where one can't be written, and with
-    `strict` at the first request that is wrong, all before it written; and what the engine raises
-    that isn't a request's fault.
+    `strict` at the first request that is wrong, all before it written, or at once where an earlier
+    run left an error; and what the engine raises that isn't a request's fault.
     """
     summary = Summary()
     waiting = iter(lines)
     summary.resumed = skip_done(waiting, output.done, lines.name, output.name)
+    summary.errors = summary.resumed_errors = len(output.errors)
+    if strict and output.errors:
+        raise BatchError(
+            f"{output.name}, line {output.errors[0]}, is an error of an earlier run, and --strict "
+            "takes none. Delete that line and those after it and mend the request, or leave "
+            "--strict out."
+        )
     found = _chunk(waiting, chunk)
     engine = load() if found else None
     output.begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,23 +97,29 @@ def onnx(
 
         readoff decide --model pack --request request.json
     """
+    from readoff.export.errors import ParityError
     from readoff.export.onnx_export import export_onnx
 
-    exported = export_onnx(
-        model,
-        adapter or (),
-        out,
-        flavour=flavour.value,
-        precision=precision.value,
-        fine=fine,
-        labels=_labels(labels),
-        card=card,
-        revision=revision,
-        figures=_figures(figures or []),
-        threads=threads,
-        force=force,
-        progress=True if sys.stderr.isatty() else LineProgress(),
-    )
+    try:
+        exported = export_onnx(
+            model,
+            adapter or (),
+            out,
+            flavour=flavour.value,
+            precision=precision.value,
+            fine=fine,
+            labels=_labels(labels),
+            card=card,
+            revision=revision,
+            figures=_figures(figures or []),
+            threads=threads,
+            force=force,
+            progress=True if sys.stderr.isatty() else LineProgress(),
+        )
+    except ParityError as error:
+        if error.table:
+            print("\n".join(_table(error.table)), file=sys.stderr)
+        raise
     for text in exported.notes:
         note(f"note: {text}")
     if json_output:
@@ -148,8 +154,13 @@ def _figures(files: list[Path]) -> Figures | None:
     if not files:
         return None
     from readoff.bench.export_figures import figures_of, read_labelled
+    from readoff.engine.errors import ReadoffError
 
-    asks = {file.stem: read_labelled(file) for file in files}
+    stems = [file.stem for file in files]
+    names = [str(f) if stems.count(f.stem) > 1 else f.stem for f in files]
+    if len(set(names)) < len(names):
+        raise ReadoffError("--figures names a file twice.")
+    asks = {name: read_labelled(file) for name, file in zip(names, files, strict=True)}
     return lambda subject: figures_of(subject, asks)
 
 
@@ -177,7 +188,7 @@ def _lines(exported: Exported) -> list[str]:
     return lines + [f"sha256     {one.digest}  {one.name}" for one in made.adapters]
 
 
-def _table(rows: list[dict[str, Any]]) -> list[str]:
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Columns, each as wide as its widest entry."""
     cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -61,8 +61,11 @@ def _table(facts: Mapping[str, Any]) -> Table:
         table.add_row(name.replace("_", " "), escape(str(value)))
     loaded = facts.get("model", {})
     for name, value in loaded.items():
-        if not isinstance(value, Mapping):
-            table.add_row(f"model: {name}".replace("_", " "), escape(str(value)))
+        if isinstance(value, Mapping):
+            if name in ("kernels", "files"):
+                continue
+            value = ", ".join(f"{k} {v}" for k, v in value.items() if not isinstance(v, Mapping))
+        table.add_row(f"model: {name}".replace("_", " "), escape(str(value)))
     for op, told in (loaded.get("kernels") or facts["kernels"] or {}).items():
         lines = [f"{implementation}: {why}" for implementation, why in told.items()]
         table.add_row(op, escape("\n".join(lines)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
@@ -40,6 +41,18 @@ class Serving(TypedDict, total=False):
     deterministic: bool
 
 
+def _check_threads(count: int | None) -> int | None:
+    """Far more threads than processors end the process: OpenMP can't start them."""
+    processors = os.cpu_count() or 1
+    most = max(64, 4 * processors)
+    if count is not None and count > most:
+        raise typer.BadParameter(
+            f"{count} is more than this machine's {processors} processors can use; give at most "
+            f"{most}."
+        )
+    return count
+
+
 Model = Annotated[
     str,
     typer.Option(
@@ -66,7 +79,13 @@ Device = Annotated[
 ]
 DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="auto: bf16 where it is native.")]
 Threads = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="CPU threads (default: as torch chooses).")
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        callback=_check_threads,
+        help="CPU threads (default: as torch chooses).",
+    ),
 ]
 Quantize = Annotated[
     Quantise | None, typer.Option("--quantize", help="Linear layers in 8 bits: faster, less exact.")

@@ -224,6 +224,15 @@ def test_text_that_is_no_request(data: Any, message: str) -> None:
     assert caught.value.loc[0] == "body"
 
 
+def test_a_message_repeats_no_megabytes() -> None:
+    for kind in ("x" * 3_000_000, ["é" * 3_000_000]):
+        with pytest.raises(RequestError, match="…") as caught:
+            wire.parse_request({"state": "s", "questions": {"q": {"type": kind}}})
+        assert len(str(caught.value)) < 300
+    with pytest.raises(RequestError, match=r"not 'bool'\.$"):
+        wire.parse_request({"state": "s", "questions": {"q": {"type": "bool"}}})
+
+
 def test_many_keys_before_the_first_that_is_there_twice() -> None:
     keys = ", ".join(f'"{i}": 0' for i in range(50_000))
     started = time.process_time()

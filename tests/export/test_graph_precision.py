@@ -11,7 +11,7 @@ import pytest
 
 from readoff.engine.backbones.traits import TRAITS
 from readoff.engine.checkpoint import Checkpoint
-from readoff.export.graph.builder import Builder
+from readoff.export.graph.builder import CONTRIB, Builder
 from readoff.export.graph.context import Context
 from readoff.export.graph.linear import make_linear
 from readoff.export.graph.model import build_model
@@ -181,9 +181,33 @@ def test_fine_inputs_leave_the_rounding_of_the_weights_alone(tmp_path: Path) -> 
     assert errors["mlp.down_proj", False] > 3e-2
 
 
-def product(checkpoint: Checkpoint, path: str, x: Array, *, fine: bool) -> Array:
-    """One int8 linear layer as a graph of its own."""
-    options = GraphOptions(precision="int8", fine=fine)
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize("name", ["mlp.down_proj", "mlp.up_proj", "self_attn.o_proj"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_none_stay_so(
+    tmp_path: Path, precision: Precision, name: str, bad: float
+) -> None:
+    """Quantised they would be numbers like any other; rows beside them are what they were."""
+    checkpoint = tiny(tmp_path, "qwen2", layers=1)
+    width = checkpoint.shape(f"model.layers.0.{name}.weight")[1]
+    x = np.random.default_rng(0).standard_normal((3, width)).astype(np.float32)
+    before = product(checkpoint, f"model.layers.0.{name}", x, precision=precision)
+    x[1, 5] = bad
+    after = product(checkpoint, f"model.layers.0.{name}", x, precision=precision)
+    assert not np.isfinite(after[1]).any()
+    assert np.array_equal(after[[0, 2]], before[[0, 2]])
+
+
+def product(
+    checkpoint: Checkpoint,
+    path: str,
+    x: Array,
+    *,
+    precision: Precision = "int8",
+    fine: bool = False,
+) -> Array:
+    """One linear layer as a graph of its own."""
+    options = GraphOptions(precision=precision, fine=fine)
     context = Context(
         checkpoint.config, TRAITS[checkpoint.config.architecture], options, Tensors(checkpoint)
     )
@@ -196,7 +220,7 @@ def product(checkpoint: Checkpoint, path: str, x: Array, *, fine: bool) -> Array
         [y],
         nodes=b.nodes,
         initializers=list(b.weights.values()),
-        opset_imports={"": OPSET},
+        opset_imports={"": OPSET, CONTRIB: 1},
         name="linear",
     )
     model = to_bytes(ir.Model(graph, ir_version=IR_VERSION))

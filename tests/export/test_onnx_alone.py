@@ -16,9 +16,10 @@ import pytest
 from readoff.engine.answers import ChoiceAnswer
 from readoff.engine.questions import Choice
 from readoff.export import pack_example
+from readoff.export.graph.options import FixedLabels, GraphOptions
 from readoff.export.pack import Pack
 from readoff.export.runtime import OnnxEngine
-from tests.export.packs import tiny_pack
+from tests.export.packs import pack_of, tiny_pack
 from tests.imports import ROOT, modules
 from tests.models import Architecture
 
@@ -126,7 +127,7 @@ def test_the_example_needs_no_readoff(pack: Pack) -> None:
     done = run(code, str(pack.folder), blocked=HEAVY | {"readoff", "jinja2", "huggingface_hub"})
     assert done.stderr == ""
     lines = [line.split() for line in done.stdout.splitlines()]
-    told = {name: [float(p) for p in numbers] for name, *numbers in lines}
+    told = {name: dict(told.split("=") for told in numbers) for name, *numbers in lines}
     with OnnxEngine.from_pretrained(pack.folder, threads=1) as engine:
         criteria = {"billing": "money", "sales": None}
         asked = {
@@ -137,7 +138,29 @@ def test_the_example_needs_no_readoff(pack: Pack) -> None:
     assert list(told) == list(asked)
     for name, answer in found.items():
         assert isinstance(answer, ChoiceAnswer)
-        assert told[name] == pytest.approx(list(answer.probabilities.values()), abs=1e-5)
+        assert list(told[name]) == ["A", "B"]
+        numbers = [float(p) for p in told[name].values()]
+        assert numbers == pytest.approx(list(answer.probabilities.values()), abs=1e-5)
+
+
+def test_the_example_tells_baked_labels(tmp_path: Path) -> None:
+    """Three labels are baked in and none is "A" or "B": it names them, in the graph's order."""
+    made = tiny_pack(tmp_path, layers=1)[1]
+    with OnnxEngine.from_pretrained(made.folder, threads=1) as engine:
+        ids = engine.renderer.alphabet.for_question(Choice(criteria=dict.fromkeys("abcde"))).ids
+    options = GraphOptions(labels=FixedLabels((ids[4], ids[2], ids[3]), (9.0, 0.0, -9.0)))
+    fixed = pack_of(tmp_path / "model", tmp_path / "fixed", graph=options)
+    code = "import runpy; runpy.run_path(sys.argv[1] + '/example.py', run_name='__main__')"
+    done = run(code, str(fixed.folder), blocked=HEAVY | {"readoff"})
+    assert done.stderr == ""
+    first, *lines = [line.split() for line in done.stdout.splitlines()]
+    assert first == ["Baked", "labels:", "E", "C", "D"]
+    assert [line[0] for line in lines] == ["team", "mood"]
+    for _, *told in lines:
+        numbers = {name: float(p) for name, p in (each.split("=") for each in told)}
+        assert list(numbers) == ["E", "C", "D"]
+        assert numbers["E"] < numbers["C"] < numbers["D"]  # by the baked prior
+        assert sum(numbers.values()) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_the_example_in_the_repository_is_the_packs(pack: Pack) -> None:

@@ -158,6 +158,7 @@ def test_a_pack_is_replaced_only_by_one_that_passed(tmp_path: Path, monkeypatch:
     source, out = base(tmp_path), tmp_path / "pack"
     out.mkdir()
     (out / "old").write_text("old")
+    (out / "pack.json").write_text("{}")
     with broken("model.norm.weight", 1.5, monkeypatch):
         refused(source, out, ParityError, "doesn't decide like the model", force=True)
     export_onnx(source, (), out, threads=1, progress=False, force=True)

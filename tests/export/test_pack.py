@@ -87,6 +87,11 @@ def test_the_readme_tells_the_command_and_the_figures(folder: Path) -> None:
     assert "- answers, agreement: 1" in text
 
 
+def test_a_pack_of_before_fine_inputs(folder: Path) -> None:
+    rewritten(folder, lambda c: c["graph"].pop("fine"))
+    assert read_pack(folder).options == GraphOptions()
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -206,6 +211,8 @@ def test_a_record_that_is_no_object(folder: Path, text: str) -> None:
         lambda c: c.pop("prompt"),
         lambda c: c.pop("model"),
         lambda c: c.pop("onnxruntime"),
+        lambda c: c.update(onnxruntime=None),
+        lambda c: c.update(onnxruntime="new"),
         lambda c: c["graph"].update(precision="int2"),
         lambda c: c["graph"].update(labels={"kind": "bank", "ids": []}),
         lambda c: c["graph"].update(labels={"kind": "fixed", "ids": [1]}),
@@ -226,6 +233,7 @@ def test_a_record_that_makes_no_sense(
     [
         lambda f: f.pop(GRAPH),
         lambda f: f.pop("decision.json"),
+        lambda f: f.pop(WEIGHTS),
         lambda f: f.update({"../outside": f[GRAPH]}),
         lambda f: f.update({"a/b": f[GRAPH]}),
         lambda f: f.update({"": f[GRAPH]}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from readoff.engine.answers import Answer, Decision, Verdict, stated_answer
 from readoff.engine.card_fields import Debias
 from readoff.engine.engine import Engine
-from readoff.engine.errors import ContextError, QuestionError, ReadoffError
+from readoff.engine.errors import BudgetError, ContextError, QuestionError, ReadoffError
 from readoff.engine.questions import Choice, Noul, Question, Score
 from readoff.engine.text import Text
 from readoff.export import running
@@ -164,7 +165,7 @@ def test_long_states_and_questions_run_in_parts(both: Both, step_tokens: int) ->
         assert again.usage.computed_tokens == both.torch.decide(state, asked).usage.computed_tokens
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 1, 200_000])
+@pytest.mark.parametrize("cache_bytes", [0, 200_000])
 def test_little_or_no_room_for_the_cache(both: Both, cache_bytes: int) -> None:
     with OnnxEngine.from_pretrained(both.pack.folder, threads=1, cache_bytes=cache_bytes) as engine:
         for number in range(4):
@@ -180,6 +181,47 @@ def test_little_or_no_room_for_the_cache(both: Both, cache_bytes: int) -> None:
             assert "cache" not in stats
             with pytest.raises(ReadoffError, match="cache_bytes=0"):
                 engine.prefill(STATE)
+
+
+def test_a_cache_for_less_than_a_prompt(both: Both) -> None:
+    """As the torch engine: said when it is loaded."""
+    with pytest.raises(BudgetError, match=r"cache_bytes=1 is less .* needs, (\d+)") as caught:
+        OnnxEngine.from_pretrained(both.pack.folder, cache_bytes=1)
+    least = int(str(caught.value).split("needs, ")[1].split(".")[0])
+    with pytest.raises(BudgetError, match="shortest prompt"):
+        OnnxEngine.from_pretrained(both.pack.folder, cache_bytes=least - 1)
+    OnnxEngine.from_pretrained(both.pack.folder, cache_bytes=least).close()
+
+
+def test_without_a_cache_nothing_is_held(both: Both) -> None:
+    with OnnxEngine.from_pretrained(both.pack.folder, threads=1, cache_bytes=0) as engine:
+        engine.decide(STATE, ASKED)
+        worker = engine._worker
+        worker.scheduler.call(lambda: None)  # the thread is done with the request by then
+        assert worker.running._fed is None
+        assert worker.running._ways == {}
+
+
+def test_of_a_long_state_the_last_part_is_held_whole(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not both.pack.config.is_hybrid:
+        pytest.skip("keys and values alone")
+    run, left, most = GraphSession.run, list[weakref.ref[Any]](), list[int]()
+
+    def watched(self: GraphSession, *given: Any) -> Any:
+        outcome = run(self, *given)
+        left.append(weakref.ref(outcome.new["new.0.state"]))
+        most.append(sum(held() is not None for held in left))
+        return outcome
+
+    monkeypatch.setattr(GraphSession, "run", watched)
+    asked = {"long": Noul(instructions="Is it so? " * 80)}
+    with OnnxEngine.from_pretrained(both.pack.folder, threads=1, step_tokens=64) as engine:
+        found = engine.decide("s" * 777, asked)
+    assert len(most) > 20
+    assert max(most) <= 3  # the one before, which was fed, the new one, and the state's
+    assert distance(found, both.torch.decide("s" * 777, asked)) <= BOUND
 
 
 def test_a_state_is_warmed(both: Both) -> None:

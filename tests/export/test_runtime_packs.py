@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,16 @@ def test_only_the_labels_that_were_exported(tmp_path: Path, small: tuple[Path, P
         with Engine.from_pretrained(small[0], dtype="fp32") as torch_engine:
             reference = torch_engine.decide(STATE, {"refund": REFUND}, debias="prior")
         assert distance(debiased, reference) <= BOUND
+
+
+def test_the_terms_of_the_base_come_along(small: tuple[Path, Pack], tmp_path: Path) -> None:
+    source = Path(shutil.copytree(small[0], tmp_path / "model"))
+    for name in ("LICENSE", "NOTICE", "generation_config.json"):
+        (source / name).write_text(f"{{}} {name}")
+    made = pack_of(source, tmp_path / "pack")
+    assert {"LICENSE", "NOTICE"} <= set(made.files)
+    assert "generation_config.json" not in made.files
+    assert (made.folder / "NOTICE").read_text() == "{} NOTICE"
 
 
 def test_cards(tmp_path: Path, small: tuple[Path, Pack]) -> None:

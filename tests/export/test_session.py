@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +111,58 @@ def test_logits_that_are_not_finite(checkpoint: Checkpoint) -> None:
 
 def test_a_graph_that_cannot_be_loaded(checkpoint: Checkpoint, tmp_path: Path) -> None:
     options = GraphOptions()
-    with pytest.raises(PackError, match=r"can't load the graph, which needs 1\.15"):
+    with pytest.raises(PackError, match=r"can't load the graph: .* damaged, missing"):
         GraphSession(b"not a graph", checkpoint.config, options)
     path, data = save(build_model(checkpoint), tmp_path / "model.onnx")
     data.unlink()
     with pytest.raises(PackError, match="can't load"):
         GraphSession(path, checkpoint.config, options)
+
+
+def test_a_graph_that_an_old_runtime_cannot_load(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions.load_runtime(), "__version__", "1.14.2")
+    with pytest.raises(PackError, match=r"1\.14\.2 can't .*needs 1\.15\.0 or newer: update"):
+        GraphSession(b"not a graph", checkpoint.config, GraphOptions())
+
+
+def test_a_provider_that_is_not_there_is_not_told_on_stdout(
+    checkpoint: Checkpoint, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """onnxruntime raises for it, as for broken CUDA libraries: the CPU takes over in silence."""
+    graph = to_bytes(build_model(checkpoint, GraphOptions()))
+    no_such = [("CPUExecutionProvider", {}), ("CPUExecutionProvider", 5)]
+    session = GraphSession(graph, checkpoint.config, GraphOptions(), providers=no_such)
+    assert session.session.get_providers() == [sessions.CPU]
+    assert not session.session._enable_fallback
+    with pytest.raises(PackError):
+        GraphSession(b"", checkpoint.config, GraphOptions(), providers=no_such)
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "told"),
+    [
+        ({}, GraphOptions(precision="fp16"), r"input past\.\d\.key is tensor\(float\)"),
+        ({}, GraphOptions(labels=FixedLabels((5, 9))), "has the input label_counts"),
+        ({"linear_num_value_heads": 8}, GraphOptions(), r"input past\.0\.state is"),
+        ({"layer_types": ("linear_attention",)}, GraphOptions(), r"has the input past\.1"),
+        ({"layer_types": ("full_attention",) * 4}, GraphOptions(), r"lacks the input past\.0\.key"),
+    ],
+)
+def test_a_graph_of_another_config(
+    checkpoint: Checkpoint, change: dict[str, Any], options: GraphOptions, told: str
+) -> None:
+    graph = to_bytes(build_model(checkpoint, GraphOptions()))
+    with pytest.raises(PackError, match=f"isn't one of this config.*{told}.*Export again"):
+        GraphSession(graph, replace(checkpoint.config, **change), options)
+
+
+def test_baked_labels_of_another_number(checkpoint: Checkpoint) -> None:
+    graph = to_bytes(build_model(checkpoint, GraphOptions(labels=FixedLabels((5, 9)))))
+    with pytest.raises(PackError, match="output logits is"):
+        GraphSession(graph, checkpoint.config, GraphOptions(labels=FixedLabels((5, 9, 7))))
 
 
 def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

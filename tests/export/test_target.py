@@ -49,17 +49,28 @@ def test_an_error_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> 
 def test_an_existing_folder_is_refused_or_replaced_at_the_end(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "old").write_text("old")
+    (out / "config.json").write_text("old")
     with pytest.raises(ExportError, match=r"exists already.*--force"), new_export(out):
         pass
     with pytest.raises(RuntimeError):
         fail(out, RuntimeError, force=True)
-    assert os.listdir(out) == ["old"]
+    assert os.listdir(out) == ["config.json"]
     with new_export(out, force=True) as draft:
         fill(draft)
-        assert os.listdir(out) == ["old"]
+        assert os.listdir(out) == ["config.json"]
     assert os.listdir(out) == ["weights"]
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_only_exports_and_empty_folders_are_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "photos").mkdir(parents=True)
+    with pytest.raises(ExportError, match="no export wrote"):
+        fail(out, RuntimeError, force=True)
+    (out / "photos").rmdir()
+    with new_export(out, force=True) as draft:
+        fill(draft)
+    assert os.listdir(out) == ["weights"]
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
@@ -77,7 +88,7 @@ def test_a_failed_replacement_puts_the_old_folder_back(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "old").write_text("old")
+    (out / "config.json").write_text("old")
     rename = Path.rename
 
     def fail_for_drafts(self: Path, target: Path) -> Path:
@@ -92,7 +103,7 @@ def test_a_failed_replacement_puts_the_old_folder_back(
     ):
         fill(draft)
     assert os.listdir(tmp_path) == ["out"]
-    assert os.listdir(out) == ["old"]
+    assert os.listdir(out) == ["config.json"]
 
 
 def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from readoff.kernels import triton_support
-from readoff.kernels.dispatch import KernelInputError, NoImplementationError, Site
+from readoff.kernels.dispatch import OPS, KernelInputError, NoImplementationError, Site
 from readoff.kernels.linear import Kind, fp8, int8, linear, pack, quantise
 from readoff.kernels.linear.quantised import PRODUCTS, quantise_rows
 from readoff.kernels.linear.reference import linear as reference
@@ -116,6 +116,7 @@ def test_packing_keeps_the_numbers() -> None:
 def test_without_a_product_the_reason_is_told(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8, "vnni", lambda: (False, "the processor has no AVX512-VNNI"))
     why = {"int8": "no AVX512-VNNI", "fp8": "need a CUDA device"}[kind]
+    monkeypatch.setitem(OPS, "probe", linear)  # and gone again afterwards
     fresh = type(linear)("probe", list(linear.implementations.values()))
     with pytest.raises(NoImplementationError, match=why):
         fresh.choose(Site("cpu", torch.bfloat16, layout=kind))

@@ -11,7 +11,7 @@ import pytest
 
 from readoff.cli import main
 from readoff.engine.answers import Decision
-from readoff.engine.errors import ContextError, NumericsError, StepError
+from readoff.engine.errors import ContextError, NumericsError, StepError, TemplateError
 from readoff.engine.questions import Question
 from tests.readoff.fakes import FakeEngine
 
@@ -39,6 +39,8 @@ class FakeMany(FakeEngine):
         states = [str(state) for state, _ in requests]
         if any("long" in state for state in states):
             raise ContextError("9 tokens and the model takes 5.", limit=5, length=9)
+        if any("labels" in state for state in states):
+            raise TemplateError("255 options need 255 labels, and there are 200.")
         if any("poison" in state for state in states):
             raise NumericsError("Question 'q': the logits aren't finite.")
         return [self.decide(*request, legal_mass=legal_mass) for request in requests]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from pathlib import Path
 
 import pytest
 
+from readoff.commands import batch_rows as rows
 from readoff.commands import batch_run, options
 from readoff.engine.engine import Engine
 from readoff.engine.wire import parse_request, render_response
@@ -74,6 +76,7 @@ BAD = [
     ),
     (line("x", x_legal_mass="yes"), "true or false", ["body", "x_legal_mass"]),
     (line("x", model=3), "must be a string", ["body", "model"]),
+    (b'{"id": 1e999, "state": "x", "questions": {"q": {"type": "noul"}}}\n', "", None),
 ]
 
 
@@ -90,14 +93,15 @@ def test_what_is_wrong_is_told_in_its_place_and_counted(
         error = row["error"]
         assert "answers" not in row
         assert words in error["msg"]
-        assert (error["type"], error["loc"], error["line"]) == ("value_error", loc, 2 * number)
+        assert (error["type"], error["line"]) == ("value_error", 2 * number)
+        assert loc is None or error["loc"] == loc
     summary = json.loads(capsys.readouterr().out)
     assert (summary["rows"], summary["errors"]) == (2 * len(BAD), len(BAD))
     assert summary["tokens_computed"] == 30 * len(BAD)
     assert summary["rows_per_second"] > 0
 
 
-@pytest.mark.parametrize("state", ["too long", "poison"])
+@pytest.mark.parametrize("state", ["too long", "poison", "labels"])
 def test_a_row_that_fails_disturbs_no_other(
     state: str, engine: FakeMany, paths: tuple[str, str]
 ) -> None:
@@ -111,6 +115,9 @@ def test_a_row_that_fails_disturbs_no_other(
     error = found[13]["error"]
     if state == "poison":
         assert (error["type"], error["loc"]) == ("not_finite", ["body"])
+    elif state == "labels":
+        assert (error["type"], error["loc"]) == ("value_error", ["body"])
+        assert "there are 200" in error["msg"]
     else:
         assert (error["type"], error["loc"]) == ("too_long", ["body", "state"])
         assert "9 tokens and the model takes 5" in error["msg"]
@@ -137,6 +144,27 @@ def test_a_pack_answers_and_says_what_it_cannot_measure(
     assert ["error" in row for row in found] == [False, True, False]
     assert found[1]["error"]["loc"] == ["body", "x_legal_mass"]
     assert "can't measure the legal mass" in found[1]["error"]["msg"]
+
+
+@pytest.mark.parametrize("id_", [math.inf, [{"a": math.nan}], "\ud800", {1}])
+def test_an_id_that_cannot_be_written_is_an_error_without_it(id_: object) -> None:
+    row = rows.parse(line("a", id=3), 1, "digest")
+    rows.decide(FakeMany(), [row])
+    row.id = id_
+    found = json.loads(rows.render(row))
+    assert found["error"]["loc"] == ["body", "id"]
+    assert sorted(found) == ["error", "x_request"]
+    assert row.decision is None, "it is counted as an error"
+
+
+def test_threads_that_would_end_the_process(
+    engine: FakeMany, paths: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(paths[0], line("a"))
+    assert call(*paths, "--threads", "999999") == 2
+    assert "999999 is more than this machine's" in " ".join(capsys.readouterr().err.split())
+    assert not Path(paths[1]).exists()
+    assert call(*paths, "--threads", "64") == 0
 
 
 def test_no_requests_no_answers(engine: FakeMany, paths: tuple[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,42 @@ def test_answers_of_something_else_are_not_gone_on_from(
         assert "line 5, is no answer of a batch" in capsys.readouterr().err
         assert Path(paths[1]).read_bytes() == before + text
     assert engine.calls == []
+
+
+def test_errors_of_the_earlier_run_count(
+    engine: FakeMany, paths: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line("a"), b"{}\n", line("b")]
+    write(paths[0], *lines)
+    assert call(*paths) == 1
+    write(paths[0], *lines, line("error"))
+    capsys.readouterr()
+    before = Path(paths[1]).read_bytes()
+    assert call(*paths, "--resume", "--strict") == 1
+    assert "line 2, is an error of an earlier run" in " ".join(capsys.readouterr().err.split())
+    assert Path(paths[1]).read_bytes() == before
+    assert call(*paths, "--resume", "--json") == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert [summary[key] for key in ("rows", "resumed", "errors", "resumed_errors")] == [1, 3, 1, 1]
+    assert call(*paths, "--resume") == 1
+    assert "0 rows, 4 there before, 1 error (1 of them there before)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["out", "standard output"])
+def test_the_input_is_never_the_output(
+    append: bool,
+    engine: FakeMany,
+    paths: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(paths[0], line("a"))
+    with open(paths[0], "a+", encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdout" if append else "stdin", file)
+        arguments = (paths[0], "-") if append else ("-", paths[0], "--force")
+        assert call(*arguments) == 1
+    assert "is the input; the answers need" in " ".join(capsys.readouterr().err.split())
+    assert Path(paths[0]).read_bytes() == line("a")
 
 
 def test_usage(
