@@ -7,10 +7,11 @@ import gc
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypedDict, Unpack
 
 from readoff.engine.answers import Decision, Usage
+from readoff.engine.aside import Aside, Leave
 from readoff.engine.asking import Asking, Questions
 from readoff.engine.card_fields import Debias
 from readoff.engine.debias import Key
@@ -154,11 +155,17 @@ class Calls:
 
     async def adecide(self, state: Text, questions: Questions, **how: Unpack[How]) -> Decision:
         """`decide` for asyncio, with the same options; cancelling the task takes the request out
-        of the queue, unless it is debiased or escalated, which then go on unheard."""
+        of the queue. One that is debiased has ended before the cancelled task has; one that is
+        escalated goes on unheard, once it has begun."""
         start = time.perf_counter()
         plan = self._policy.plan(**_wishes(how))
         if not plan.plain:
-            return await asyncio.to_thread(self.decide, state, questions, **how)
+            return await self._aside.run(
+                partial(self._decide_one, state, questions, how),
+                how.get("deadline_ms"),
+                start,
+                unheard=how.get("escalate") is not None,
+            )
         # Text to tokens can take long: the event loop doesn't wait for it.
         make = partial(self._asking.job, gate=plan.gate, start=start)
         job = await asyncio.to_thread(make, state, questions, **_queued(how))
@@ -193,14 +200,34 @@ class Calls:
         gc.collect()
         gc.freeze()
 
+    @cached_property
+    def _aside(self) -> Aside:
+        return Aside()
+
+    def _decide_one(
+        self, state: Text, questions: Questions, how: How, leave: Leave, deadline_ms: float | None
+    ) -> Decision:
+        options = how.copy()
+        options["deadline_ms"] = deadline_ms
+        return self._decide([(state, questions)], False, leave, **options)[0]
+
     def _decide(
-        self, requests: Sequence[Request], patient: bool, **how: Unpack[How]
+        self,
+        requests: Sequence[Request],
+        patient: bool,
+        leave: Leave | None = None,
+        **how: Unpack[How],
     ) -> list[Decision]:
-        ask = partial(self._ask, patient=patient, **_queued(how))
+        ask = partial(self._ask, patient=patient, leave=leave or Leave(), **_queued(how))
         return self._policy.decide(ask, requests, **_wishes(how))
 
     def _ask(
-        self, requests: Sequence[Request], *, patient: bool, **queued: Unpack[Queued]
+        self,
+        requests: Sequence[Request],
+        *,
+        patient: bool,
+        leave: Leave,
+        **queued: Unpack[Queued],
     ) -> list[Decision]:
         """All of `requests` at once; `patient`: wait for room in the queue."""
         start = time.perf_counter()
@@ -218,6 +245,7 @@ class Calls:
             for number, request in enumerate(requests)
         ]
         try:
+            leave.takes(jobs)
             if patient or many:
                 self._worker.scheduler.submit_many(jobs)
             else:

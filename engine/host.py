@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from readoff.engine.errors import ReadoffError
 
 
 def check_threads(count: int | None) -> None:
-    """Raise ReadoffError unless `count` is a number of threads, or None."""
-    if count is not None and (type(count) is not int or count < 1):
+    """Raise ReadoffError unless `count` is a number of threads that can be started, or None: a
+    process that starts far more than there are processors is ended by OpenMP without a word."""
+    if count is None:
+        return
+    if type(count) is not int or count < 1:
         raise ReadoffError(f"threads must be a positive whole number, not {count!r}.")
+    processors = os.cpu_count() or 1
+    most = max(64, 4 * processors)
+    if count > most:
+        raise ReadoffError(
+            f"threads={count} is more than this machine's {processors} processors can use; give at "
+            f"most {most}."
+        )
 
 
 def free_host_memory() -> int:

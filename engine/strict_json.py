@@ -8,10 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
+from readoff.engine.echo import echo
 from readoff.engine.errors import RequestError
 
 MAX_DEPTH = 128
 """Objects and arrays within one another: the 100 of a text, inside a question's criteria."""
+
 
 # A string that never ends takes the rest with it, or every quote in it would be tried in turn.
 _NESTING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -21,9 +23,10 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 def loads(data: str | bytes, max_depth: int = MAX_DEPTH) -> object:
     """Parse JSON, given as text or as UTF-8.
 
-    Raises RequestError for what isn't JSON or UTF-8, for NaN, Infinity and numbers too large for a float, for an integer of
-    thousands of digits, for half of a surrogate pair, for more than `max_depth` objects and arrays
-    within one another, and for a key that an object has twice: one of its values would be lost.
+    Raises RequestError for what isn't JSON or UTF-8, for NaN, Infinity and numbers so large that
+    they would become it, for an integer of thousands of digits, for half of a surrogate pair, for
+    more than `max_depth` objects and arrays within one another, and for a key that an object has
+    twice: one of its values would be lost.
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
@@ -31,7 +34,9 @@ def loads(data: str | bytes, max_depth: int = MAX_DEPTH) -> object:
         raise RequestError("The request is not UTF-8.", ("body", error.start)) from error
     _check_depth(text, max_depth)
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        content = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
     except RequestError:  # from the hooks; it is a ValueError too
         raise
     except json.JSONDecodeError as error:
@@ -77,7 +82,9 @@ def _check_unicode(content: object) -> None:
         elif isinstance(item, Mapping):
             for key, inner in item.items():
                 if not _is_whole(key):
-                    raise RequestError(f"The key {key!a} holds half of a surrogate pair.", loc)
+                    raise RequestError(
+                        f"The key {echo(repr(key))} holds half of a surrogate pair.", loc
+                    )
                 pending.append((inner, (*loc, key)))
         elif isinstance(item, list):
             pending.extend((inner, (*loc, index)) for index, inner in enumerate(item))
@@ -95,7 +102,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in pairs:
         if key in found:
-            raise RequestError(f"An object in the request has the key {key!r} twice.")
+            raise RequestError(f"An object in the request has the key {echo(repr(key))} twice.")
         found[key] = value
     return found
 
@@ -107,6 +114,7 @@ def _no_constant(constant: str) -> NoReturn:
 def _finite(number: str) -> float:
     found = float(number)
     if math.isinf(found):
-        shown = number if len(number) <= 40 else f"{number[:40]}…"
-        raise RequestError(f"The request holds {shown}, which is too large for a number.")
+        raise RequestError(
+            f"The request holds {echo(repr(number))}, which is too large for a number."
+        )
     return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from readoff.engine.answers import Answer, ChoiceAnswer, Decision, ScoreAnswer, Verdict
+from readoff.engine.echo import echo
 from readoff.engine.errors import ContextError, NumericsError, QuestionError, RequestError
 from readoff.engine.questions import Choice, Noul, Question, Score
 from readoff.engine.text import Text, check_text, check_unicode
@@ -18,8 +19,6 @@ _CLASSES: Mapping[str, type[Choice | Score | Noul]] = {
     "choice": Choice,
     "score": Score,
 }
-
-_MAX_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def _question(name: object, value: object, loc: Loc) -> Question:
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _CLASSES:
         raise RequestError(
-            f'A question\'s type is "noul", "choice" or "score", not {_shown(kind)}.',
+            f'A question\'s type is "noul", "choice" or "score", not {echo(repr(kind))}.',
             (*loc, "type"),
         )
     make = _CLASSES[kind]
@@ -197,12 +196,6 @@ def _verdict(verdict: Verdict | None) -> dict[str, object]:
     if verdict.failure is not None:
         found["x_escalation_failure"] = verdict.failure
     return found
-
-
-def _shown(value: object) -> str:
-    """What a message repeats of a request: no megabytes of it."""
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _kind(value: object) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 from readoff.engine.answers import Answer, ChoiceAnswer, Decision, NoulAnswer, ScoreAnswer
 from readoff.engine.errors import NumericsError, QuestionError, RequestError
 from readoff.engine.questions import MAX_LEVELS, MAX_OPTIONS, Choice, Noul, Question, Score
-from readoff.engine.text import Text, check_text, check_unicode
+from readoff.engine.text import Text
+from readoff.engine.wire_fields import array_of, object_of, shown, string_of
 
 Loc = tuple[str | int, ...]
 Value = str | bool
@@ -69,13 +70,13 @@ def parse_request(content: object) -> DecisionRequest:
     Raises RequestError whose `loc` leads to the offending field, for example
     ("body", "questions", 0, "choices").
     """
-    fields = _object(content, "A request", ("body",))
+    fields = object_of(content, "A request", ("body",))
     for name in ("model", "input", "questions"):
         if name not in fields:
             raise RequestError(f'The field "{name}" is required.', ("body", name))
-    model = _string(fields["model"], "The model", ("body", "model"))
+    model = string_of(fields["model"], "The model", ("body", "model"))
     state = _input(fields["input"], ("body", "input"))
-    given = _array(fields["questions"], "The questions", ("body", "questions"))
+    given = array_of(fields["questions"], "The questions", ("body", "questions"))
     if not given:
         raise RequestError("There is no question; ask at least one.", ("body", "questions"))
     asked = [_question(item, ("body", "questions", i)) for i, item in enumerate(given)]
@@ -83,7 +84,7 @@ def parse_request(content: object) -> DecisionRequest:
     for index, one in enumerate(asked):
         if one.name in names:
             raise RequestError(
-                f"Questions {names[one.name]} and {index} are both called {one.name!r}.",
+                f"Questions {names[one.name]} and {index} are both called {shown(one.name)}.",
                 ("body", "questions", index, "name"),
             )
         if one.name is not None:
@@ -100,25 +101,25 @@ def parse_request(content: object) -> DecisionRequest:
 def _input(value: object, loc: Loc) -> Text:
     """Text as it is; messages as an array, so that a longer conversation begins with a shorter."""
     if isinstance(value, str):
-        return _string(value, "The input", loc, empty=True)
-    messages = _array(value, "The input", loc, "a string or an array of messages")
+        return string_of(value, "The input", loc, empty=True)
+    messages = array_of(value, "The input", loc, "a string or an array of messages")
     if not messages:
         raise RequestError("The input has no message.", loc)
     return [_message(item, (*loc, index)) for index, item in enumerate(messages)]
 
 
 def _message(item: object, loc: Loc) -> Text:
-    message = _object(item, "A message", loc)
+    message = object_of(item, "A message", loc)
     if message.get("type", "message") != "message":
-        raise RequestError(f'A message\'s type is "message", not {message["type"]!r}.', loc)
+        raise RequestError(f'A message\'s type is "message", not {shown(message["type"])}.', loc)
     if "content" not in message:
         raise RequestError('A message needs "content".', (*loc, "content"))
-    role = _string(message.get("role", "user"), "The role", (*loc, "role"))
+    role = string_of(message.get("role", "user"), "The role", (*loc, "role"))
     content = message["content"]
     where = (*loc, "content")
     if isinstance(content, str):
-        return {"role": role, "content": _string(content, "The content", where, empty=True)}
-    parts = _array(content, "The content", where, "a string or an array of parts")
+        return {"role": role, "content": string_of(content, "The content", where, empty=True)}
+    parts = array_of(content, "The content", where, "a string or an array of parts")
     texts = [_part(part, (*where, index)) for index, part in enumerate(parts)]
     if not texts:
         raise RequestError("The content has no part.", where)
@@ -126,33 +127,35 @@ def _message(item: object, loc: Loc) -> Text:
 
 
 def _part(item: object, loc: Loc) -> str:
-    part = _object(item, "A part", loc)
+    part = object_of(item, "A part", loc)
     if part.get("type") not in ("input_text", "output_text", "text"):
         raise RequestError(
-            f'The model reads text only ("input_text"), not {part.get("type")!r}.', (*loc, "type")
+            f'The model reads text only ("input_text"), not {shown(part.get("type"))}.',
+            (*loc, "type"),
         )
-    return _string(part.get("text"), "The text", (*loc, "text"), empty=True)
+    return string_of(part.get("text"), "The text", (*loc, "text"), empty=True)
 
 
 def _question(item: object, loc: Loc) -> _Asked:
-    fields = _object(item, "A question", loc)
+    fields = object_of(item, "A question", loc)
     kind = fields.get("type")
     if kind not in ("predicate", "choice", "score"):
         raise RequestError(
-            f'A question\'s type is "predicate", "choice" or "score", not {kind!r}.', (*loc, "type")
+            f'A question\'s type is "predicate", "choice" or "score", not {shown(kind)}.',
+            (*loc, "type"),
         )
     name = fields.get("name")
     if name is not None:
-        name = _string(name, "The name", (*loc, "name"))
+        name = string_of(name, "The name", (*loc, "name"))
     if "instructions" not in fields:
         raise RequestError("A question needs instructions.", (*loc, "instructions"))
-    text = _string(fields["instructions"], "The instructions", (*loc, "instructions"), empty=True)
+    text = string_of(fields["instructions"], "The instructions", (*loc, "instructions"), empty=True)
     if kind == "predicate":
         return _Asked(Noul(instructions=text), name)
     part = "choices" if kind == "choice" else "levels"
     if part not in fields:
         raise RequestError(f"A {kind} needs {part}.", (*loc, part))
-    given = _array(fields[part], f"The {part}", (*loc, part))
+    given = array_of(fields[part], f"The {part}", (*loc, part))
     most = MAX_OPTIONS if kind == "choice" else MAX_LEVELS
     if not 2 <= len(given) <= most:
         raise RequestError(
@@ -171,14 +174,14 @@ def _choice(text: str, name: str | None, given: Sequence[object], loc: Loc) -> _
     known: set[Value] = set()
     descriptions: list[str | None] = []
     for index, item in enumerate(given):
-        option = _object(item, "A choice", (*loc, index))
+        option = object_of(item, "A choice", (*loc, index))
         value = option.get("value")
         if not isinstance(value, bool):
-            value = _string(value, "A choice's value", (*loc, index, "value"), "string or boolean")
-        if value in known:
-            raise RequestError(
-                f"The value {json.dumps(value)} is there twice.", (*loc, index, "value")
+            value = string_of(
+                value, "A choice's value", (*loc, index, "value"), "string or boolean"
             )
+        if value in known:
+            raise RequestError(f"The value {shown(value)} is there twice.", (*loc, index, "value"))
         known.add(value)
         values.append(value)
         descriptions.append(_description(option, (*loc, index)))
@@ -209,10 +212,10 @@ def _score(text: str, name: str | None, given: Sequence[object], loc: Loc) -> _A
     labels: list[str] = []
     descriptions: list[str | None] = []
     for index, item in enumerate(given):
-        level = _object(item, "A level", (*loc, index))
-        label = _string(level.get("label"), "A level's label", (*loc, index, "label"))
+        level = object_of(item, "A level", (*loc, index))
+        label = string_of(level.get("label"), "A level's label", (*loc, index, "label"))
         if label in labels:
-            raise RequestError(f"The label {label!r} is there twice.", (*loc, index, "label"))
+            raise RequestError(f"The label {shown(label)} is there twice.", (*loc, index, "label"))
         labels.append(label)
         descriptions.append(_description(level, (*loc, index)))
     levels = _levels(labels, descriptions)
@@ -220,8 +223,8 @@ def _score(text: str, name: str | None, given: Sequence[object], loc: Loc) -> _A
 
 
 def _levels(labels: Sequence[str], descriptions: Sequence[str | None]) -> list[Text]:
-    """A level's text is "label: description". A label alone that would read like another's is
-    followed by its colon: the labels differ, so the levels do."""
+    """A level's text is "label: description"; where two would read alike although their labels
+    differ, those with a description are objects."""
     levels = [a if b is None else f"{a}: {b}" for a, b in zip(labels, descriptions, strict=True)]
     alike = {text for text in levels if levels.count(text) > 1}
     if not alike:
@@ -237,7 +240,7 @@ def _description(fields: Mapping[str, Any], loc: Loc) -> str | None:
     value = fields.get("description")
     if value is None:
         return None
-    return _string(value, "The description", (*loc, "description"), empty=True) or None
+    return string_of(value, "The description", (*loc, "description"), empty=True) or None
 
 
 def _answer(asked: _Asked, answer: Answer) -> dict[str, object]:
@@ -275,34 +278,3 @@ def _answer(asked: _Asked, answer: Answer) -> dict[str, object]:
     if not all(map(math.isfinite, numbers)):
         raise NumericsError("An answer holds a number that is not finite.")
     return found
-
-
-def _object(value: object, what: str, loc: Loc) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise RequestError(f"{what} must be an object, not {_kind(value)}.", loc)
-    return value
-
-
-def _array(value: object, what: str, loc: Loc, kinds: str = "an array") -> Sequence[object]:
-    if not isinstance(value, list | tuple):
-        raise RequestError(f"{what} must be {kinds}, not {_kind(value)}.", loc)
-    return value
-
-
-def _string(
-    value: object, what: str, loc: Loc, kinds: str = "string", *, empty: bool = False
-) -> str:
-    if not isinstance(value, str):
-        raise RequestError(f"{what} must be a {kinds}, not {_kind(value)}.", loc)
-    if not empty and not value.strip():
-        raise RequestError(f"{what} is empty.", loc)
-    try:
-        check_text(value, what)
-        check_unicode(value, what)
-    except QuestionError as error:
-        raise RequestError(str(error), loc) from error
-    return value
-
-
-def _kind(value: object) -> str:
-    return "null" if value is None else type(value).__name__

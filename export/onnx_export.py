@@ -6,7 +6,6 @@ moved there only if it decides like it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -28,7 +27,7 @@ from readoff.export.exported import Exported, Provenance
 from readoff.export.graph.options import FixedLabels, Flavour, GraphOptions, LabelBank, Precision
 from readoff.export.hf_folder import hf_config
 from readoff.export.merged import Origin
-from readoff.export.pack import GRAPH, oldest_runtime
+from readoff.export.pack import GRAPH, is_older, oldest_runtime
 from readoff.export.pack_writing import write_pack
 from readoff.export.parity import check, require
 from readoff.export.probes import parity_probes
@@ -168,17 +167,11 @@ def _check_tools(options: GraphOptions) -> None:
             f'Exporting needs onnx-ir ({error}): pip install "readoff[torch,export]".'
         ) from error
     found, needed = load_runtime().__version__, oldest_runtime(options)
-    if _numbers(found) < _numbers(needed):
+    if is_older(found, needed):
         raise PackError(
             f"This graph needs onnxruntime {needed} or newer, and {found} is installed, so that it "
             "can't be checked. Update onnxruntime, or export another flavour or precision."
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """1.19.2 of "1.19.2.dev3", 1.32.0 of "1.32"."""
-    found = [int(part) for part in re.findall(r"\d+", version)[:3]]
-    return tuple(found + [0] * (3 - len(found)))
 
 
 def _labels(labels: Labels, renderer: Renderer, card: Card) -> LabelBank | FixedLabels | None:

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from readoff.engine import wire
+from readoff.engine.echo import echo
 from readoff.engine.errors import ReadoffError
 from readoff.serve.body import GoneError
 from readoff.serve.dialects import DECISIONS, SYSTEMONE, Dialect, dialect_of
@@ -127,7 +128,7 @@ async def _as_failure(request: Request, error: Exception) -> Response:
 
 def _of_router(request: Request, error: HTTPException) -> HttpError:
     """What the router says (no such path, no such method) as an error of ours."""
-    message = f"There is no {request.url.path} here."
+    message = f"There is no {echo(request.url.path)} here."
     if error.status_code == 405:
         message = f"{request.method} isn't possible here."
     return HttpError(

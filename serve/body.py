@@ -13,10 +13,16 @@ from readoff.serve.settings import Settings
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
+HEAD_LIMIT = 64 << 10
+"""Bytes of a request's head; more is 431."""
 CLOSE = {"connection": "close"}
-_LINGER = 16
+LINGER = 16
 """A body up to so many times too large is read to its end, so that its sender sees the answer and
 not a broken connection."""
+
+_GRACE = 0.1
+"""Seconds that a body has whatever its deadline, so that a wrong one that is on its way is told so
+and not that it is late."""
 
 
 class GoneError(Exception):
@@ -46,20 +52,21 @@ async def read_body(
     limit = settings.body_limit
     declared = header(scope, b"content-length")
     length = int(declared) if declared is not None and declared.isdigit() else 0
-    if length > _LINGER * limit:
+    if length > LINGER * limit:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
-    hurry = left is not None and left < settings.body_timeout
+    left = settings.body_timeout if left is None else left
+    hurry = left < settings.body_timeout
     try:
-        async with asyncio.timeout(left if hurry else settings.body_timeout):
+        async with asyncio.timeout(max(left, _GRACE) if hurry else settings.body_timeout):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise GoneError
                 chunk = message.get("body", b"")
                 size += len(chunk)
-                if size > _LINGER * limit:
+                if size > LINGER * limit:
                     raise _too_large(limit)
                 if size <= limit:
                     chunks.append(chunk)
@@ -116,7 +123,7 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
     made: list[bytes] = []
     try:
         if encoding == "gzip":
-            finished = True
+            finished = False
             while body and _total(made) <= limit:  # one member after the other (RFC 1952)
                 inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
                 made.append(inflate.decompress(body, limit + 1))

@@ -93,7 +93,7 @@ class Endpoint:
             served.leave(None)
             raise
         work = engine.adecide(asked.state, asked.questions, legal_mass=mass, deadline_ms=deadline)
-        task = asyncio.create_task(work)  # type: ignore[arg-type]
+        task = asyncio.create_task(work)
         task.add_done_callback(over)
         return await unless_gone(task, receive)
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from readoff.engine import wire
-from readoff.serve.body import Receive, header
+from readoff.serve.body import HEAD_LIMIT, Receive, header
 from readoff.serve.dialects import dialect_of
 from readoff.serve.errors import HttpError, failure_of, unavailable
 from readoff.serve.keys import Keys
@@ -81,6 +81,8 @@ class Front:
             self._over(scope, record, status)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send, record: Record) -> None:
+        if head_bytes(scope) > HEAD_LIMIT:  # it came at once, so the connection let it pass
+            raise HttpError(431, "request_too_large", "The request's head is too large.")
         if scope["path"].startswith(_PROTECTED):
             self._keys.check(header(scope, b"authorization"))
         await self._app(scope, receive, send)
@@ -114,6 +116,12 @@ class Front:
             **milliseconds,
             text=record.text,
         )
+
+
+def head_bytes(scope: Scope) -> int:
+    """About how long the request's head is."""
+    target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+    return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
 async def refuse(scope: Scope, send: Send, failure: HttpError) -> None:

@@ -77,7 +77,9 @@ def _asking(name: str, summary: str, request: str, response: str) -> dict[str, A
     errors = dict(_ERRORS)
     if name == "decisions":
         errors.pop(403)
-        errors[400] = "The request or a header isn't legal, the request is too long for the model, or names none."
+        errors[400] = (
+            "The request or a header isn't legal, the request is too long, or its model unknown."
+        )
         errors.pop(422)
     return {
         "operationId": name,

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from readoff.engine import wire
+from readoff.serve.body import HEAD_LIMIT, LINGER
 from readoff.serve.record import ID_HEADER, new_id
 from readoff.serve.settings import Settings
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-_HEAD_LIMIT = 64 << 10
 _GRACE = 1.0
 """Seconds that a connection without a request stays open once the server stops: its client may
 have sent one that wasn't read yet."""
@@ -29,9 +29,12 @@ class Guard(_Base):
     """
 
     settings: ClassVar[Settings]
+    conn: Any
 
     _timer: asyncio.TimerHandle | None = None
     _head = 0
+    _rest: int | None = None
+    """Bytes read of a body whose request was answered before it was there, if there is one."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
@@ -55,10 +58,15 @@ class Guard(_Base):
             self._disarm()
         elif self._busy:
             self._disarm()
-            self._head = 0
+            self._head, self._rest = 0, None
+        elif self._in_body:
+            self._drain(len(data))
+        elif self._rest is not None:
+            self._head, self._rest = 0, None
+            self._arm(self.settings.keep_alive)
         else:
             self._head += len(data)
-            if self._head > _HEAD_LIMIT:
+            if self._head > HEAD_LIMIT:
                 self._refuse(431, "request_too_large", "The request's head is too large.")
             elif self._timer is None:
                 self._arm()
@@ -77,6 +85,23 @@ class Guard(_Base):
     @property
     def _busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _in_body(self) -> bool:
+        """Whether a body has begun and isn't over: h11's state; httptools' has its own."""
+        import h11
+
+        return bool(self.conn.their_state is h11.SEND_BODY)
+
+    def _drain(self, size: int) -> None:
+        """Read on, within limits, so that the sender sees the answer and no broken connection."""
+        if self._rest is None:
+            self._rest = self._head = 0
+            self._arm(self.settings.body_timeout)
+        self._rest += size
+        if self._rest > LINGER * self.settings.body_limit:
+            self._disarm()
+            self.transport.close()
 
     def _arm(self, seconds: float | None = None) -> None:
         self._disarm()
@@ -119,14 +144,16 @@ _PHRASES = {
 
 def protocol_of(settings: Settings) -> type[asyncio.Protocol]:
     """The fastest of uvicorn's protocols that is installed, guarded."""
-    base: Any
+    bases: tuple[Any, ...]
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-        base = HttpToolsProtocol
+        from readoff.serve.parser import Stays
+
+        bases = (Stays, Guard, HttpToolsProtocol)
     except ImportError:
         from uvicorn.protocols.http.h11_impl import H11Protocol
 
-        base = H11Protocol
-    made: type[asyncio.Protocol] = type("Guarded", (Guard, base), {"settings": settings})
+        bases = (Guard, H11Protocol)
+    made: type[asyncio.Protocol] = type("Guarded", bases, {"settings": settings})
     return made

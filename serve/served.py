@@ -10,11 +10,10 @@ from typing import Any, Protocol
 
 from readoff.engine.answers import Decision
 from readoff.engine.asking import Questions
+from readoff.engine.echo import echo
 from readoff.engine.text import Text
 from readoff.serve.errors import HttpError, StartError, overloaded, unavailable
 from readoff.serve.settings import PUBLIC_ALIAS
-
-_ECHOED = 200
 
 
 class Answering(Protocol):
@@ -128,7 +127,7 @@ class Models:
         if found is None:
             known = ", ".join(f'"{known}"' for known in self._names)
             raise HttpError(
-                400, "api_usage_error", f"There is no model {_cut(name)!r} here. Ask {known}."
+                400, "api_usage_error", f"There is no model {echo(name)!r} here. Ask {known}."
             )
         return found
 
@@ -157,8 +156,3 @@ class Models:
             engine, model.engine = model.engine, None
             if engine is not None:
                 engine.close()
-
-
-def _cut(text: str) -> str:
-    """What is said back of a text that may be megabytes long."""
-    return text if len(text) <= _ECHOED else f"{text[:_ECHOED]}…"

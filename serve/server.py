@@ -20,9 +20,10 @@ import uvicorn
 
 from readoff.serve.app import make_app
 from readoff.serve.errors import StartError
+from readoff.serve.forward import Forward, forwarding
 from readoff.serve.front import App
 from readoff.serve.keys import Keys
-from readoff.serve.log import Log, where
+from readoff.serve.log import Log
 from readoff.serve.protocol import protocol_of
 from readoff.serve.served import Answering, Models
 from readoff.serve.settings import Settings
@@ -94,10 +95,13 @@ def serve(
     server = Server(app, models, loaders, settings or Settings(), log)
     _tell(log, sock, keys)
     try:
-        server.run(sockets=[sock])
+        with forwarding(log):
+            try:
+                server.run(sockets=[sock])
+            finally:
+                models.close()
+                tracing.close()
     finally:
-        models.close()
-        tracing.close()
         log("info", "stopped")
         log.close()
     if server.failure is not None:
@@ -149,7 +153,7 @@ class Server(uvicorn.Server):
         """Listen, and begin to load."""
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(_THREADS, "readoff text"))
-        logging.getLogger("uvicorn.error").handlers = [_Forward(self._log)]
+        logging.getLogger("uvicorn.error").handlers = [Forward(self._log)]
         logging.getLogger("uvicorn.error").propagate = False
         await super().startup(sockets)
         self.loading.start()
@@ -233,19 +237,6 @@ class Server(uvicorn.Server):
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         return made
-
-
-class _Forward(logging.Handler):
-    """What uvicorn has to say, as lines of ours."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__(logging.WARNING)
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        raised = where(error) if error is not None else None
-        self._log("warning", "http", message=record.getMessage().strip(), raised=raised)
 
 
 def _tell(log: Log, sock: socket.socket, keys: Keys) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from readoff.serve.record import Record
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+HTTP = "http/protobuf"
 
 
 class Tracing:
@@ -78,10 +80,19 @@ def tracing_of(environ: Mapping[str, str] = os.environ) -> tuple[Tracing, str | 
     """What the environment asks for, and why there are no traces although it asks for some."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return Tracing(), None
-    if environ.get("OTEL_TRACES_EXPORTER") == "none":
+    exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+    if exporter == "none":
         return Tracing(), None
+    if exporter != "otlp":
+        return (
+            Tracing(),
+            f"OTEL_TRACES_EXPORTER={exporter} isn't supported: only otlp and none are.",
+        )
     if not any(environ.get(name) for name in ENDPOINTS):
         return Tracing(), None
+    protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), HTTP)
+    if protocol != HTTP:
+        return Tracing(), f"The OTLP protocol {protocol} isn't supported: only {HTTP} is."
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource

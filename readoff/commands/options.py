@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
@@ -11,7 +10,8 @@ import typer
 
 from readoff.commands.download import demo_model
 from readoff.commands.output import progress
-from readoff.engine.errors import SourceError
+from readoff.engine.errors import ReadoffError, SourceError
+from readoff.engine.host import check_threads
 
 if TYPE_CHECKING:
     from readoff.engine.engine import Engine
@@ -42,14 +42,10 @@ class Serving(TypedDict, total=False):
 
 
 def _check_threads(count: int | None) -> int | None:
-    """Far more threads than processors end the process: OpenMP can't start them."""
-    processors = os.cpu_count() or 1
-    most = max(64, 4 * processors)
-    if count is not None and count > most:
-        raise typer.BadParameter(
-            f"{count} is more than this machine's {processors} processors can use; give at most "
-            f"{most}."
-        )
+    try:
+        check_threads(count)
+    except ReadoffError as error:
+        raise typer.BadParameter(str(error)) from error
     return count
 
 

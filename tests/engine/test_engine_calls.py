@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -298,3 +298,51 @@ def test_a_process_that_ends_with_requests_waiting_ends(folder: Path) -> None:
         timeout=120,
     )
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+
+
+def test_debiased_work_that_waits_for_a_thread_is_dropped_with_its_task(engine: Engine) -> None:
+    release = threading.Event()
+    engine._aside_threads = ThreadPoolExecutor(1)
+    holder = engine._aside_threads.submit(release.wait, SOON)
+
+    async def leave() -> None:
+        task = asyncio.create_task(engine.adecide(STATE, ONE, debias="prior"))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(DeadlineError):  # it counts while no thread is free
+            await engine.adecide(STATE, ONE, debias="prior", deadline_ms=30)
+
+    before = engine.stats()["requests"]
+    try:
+        asyncio.run(asyncio.wait_for(leave(), SOON))
+        assert not holder.done()
+    finally:
+        release.set()
+    engine._aside_threads.shutdown()
+    engine._aside_threads = None
+    assert engine.stats()["requests"] == before
+
+
+def test_debiased_work_under_way_ends_before_its_cancelled_task(engine: Engine) -> None:
+    async def leave() -> None:
+        task = asyncio.create_task(engine.adecide(STATE, ONE, debias="prior"))
+        while engine.stats()["waiting"] < 2:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert engine._aside_threads is not None
+        engine._aside_threads.shutdown()  # and so nothing of it runs
+        engine._aside_threads = None
+
+    with busy(engine):
+        asyncio.run(asyncio.wait_for(leave(), SOON))
+    assert asyncio.run(engine.adecide(STATE, ONE, debias="prior", deadline_ms=1e7))
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), "soon", True])
+def test_deadlines_of_debiased_work_that_are_none(engine: Engine, bad: Any) -> None:
+    with pytest.raises(ReadoffError, match="deadline_ms"):
+        asyncio.run(engine.adecide(STATE, ONE, debias="prior", deadline_ms=bad))

@@ -16,6 +16,11 @@ def test_numbers_of_threads_that_are_none(count: object) -> None:
         check_threads(count)  # type: ignore[arg-type]
 
 
+def test_more_threads_than_can_be_started() -> None:
+    with pytest.raises(ReadoffError, match="give at most"):
+        check_threads(10**6)
+
+
 def test_numbers_of_threads() -> None:
     for count in (None, 1, 64):
         check_threads(count)

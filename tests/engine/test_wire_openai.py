@@ -224,7 +224,6 @@ Q = "questions"
         ([Q, 2, "levels"], [{"label": str(i)} for i in range(11)], [Q, 2, "levels"]),
         ([Q, 2, "levels", 1, "label"], "calm", [Q, 2, "levels", 1, "label"]),
         ([Q, 2, "levels", 1, "label"], None, [Q, 2, "levels", 1, "label"]),
-        ([Q, 2, "levels", 0], {"label": "cross: says so"}, [Q, 2, "levels"]),
     ],
 )
 def test_what_is_not_legal_says_where(path: list[Any], value: object, loc: list[Any]) -> None:
@@ -245,3 +244,19 @@ def test_numbers_that_are_none_never_leave() -> None:
     object.__setattr__(decision["urgent"], "noul", float("nan"))
     with pytest.raises(NumericsError, match="not finite"):
         request.render(decision, "m")
+
+
+def test_levels_that_would_read_alike_stay_two() -> None:
+    levels = [{"label": "a", "description": "b"}, {"label": "a: b"}, {"label": "c"}]
+    asked = {"type": "score", "instructions": "?", "levels": levels}
+    request = parse_request({"model": "m", "input": "x", "questions": [asked]})
+    (question,) = request.questions.values()
+    assert isinstance(question, Score)
+    assert list(question.criteria) == [{"label": "a", "description": "b"}, "a: b", "c"]
+
+
+def test_what_is_wrong_is_not_said_back_in_full() -> None:
+    asked = {"type": "x" * 1_000_000, "instructions": "?"}
+    with pytest.raises(RequestError) as caught:
+        parse_request({"model": "m", "input": "x", "questions": [asked]})
+    assert len(str(caught.value)) < 400

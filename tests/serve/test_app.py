@@ -264,3 +264,21 @@ def test_a_missed_deadline_is_408(engine: Borrowed) -> None:
         response = client.post(ASK, json=BODY, headers={"x-readoff-deadline-ms": "0.001"})
     assert response.status_code == 408
     assert response.json()["detail"]["error_type"] == "deadline_exceeded"
+
+
+def test_more_options_than_the_tokenizer_has_labels_for_are_422(engine: Borrowed) -> None:
+    options = {str(number): None for number in range(255)}
+    asked = {"state": "x", "questions": {"q": {"type": "choice", "criteria": options}}}
+    with client_of(engine) as client:
+        response = client.post(ASK, json=asked)
+    assert response.status_code == 422, response.text
+
+
+def test_pages_answer_head_and_no_path_redirects() -> None:
+    with client_of(Held()) as client:
+        for path in ("/health/live", "/health/ready", "/docs", "/metrics", "/openapi.json"):
+            assert client.runner.run(client.inner.head(path)).status_code == 200, path
+        for path in (ASK + "/", "/health/live/"):
+            response = client.post(path, json=ONE)
+            assert response.status_code == 404
+            assert response.json()["detail"]["error_type"] == "api_usage_error"

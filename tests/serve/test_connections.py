@@ -207,3 +207,83 @@ def test_pipelined_requests_are_answered_in_order() -> None:
         while found.count(b"HTTP/1.1 200") < 2 or not found.endswith(b"}"):
             found += connection.recv(65536)
         assert found.index(b'"first"') < found.index(b'"second"')
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_an_offered_upgrade_is_ignored(method: str) -> None:
+    """`curl --http2`: the request is answered as if it offered nothing, and so is the next."""
+    offer = "connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+    body = json.dumps(ONE).encode() if method == "POST" else b""
+    path = ASK if method == "POST" else "/health/live"
+    head = f"{method} {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\n"
+    whole = f"{head}{offer}content-length: {len(body)}\r\n\r\n".encode() + body
+    last = f"{head}connection: close\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    with running(ready(), QUICK) as server, server.connect() as connection:
+        connection.sendall(whole + whole)  # in one piece
+        found = b""
+        while found.count(b"HTTP/1.1 200") < 2 or not found.endswith(b"}"):
+            found += connection.recv(65536)
+        for start in range(0, len(whole), 50):  # and in many
+            connection.sendall(whole[start : start + 50])
+        connection.sendall(last)
+        found += read_all(connection)
+    assert found.count(b"HTTP/1.1 200") == found.count(b"HTTP/1.1") == 4
+
+
+@pytest.mark.parametrize(
+    "start",
+    [f"POST {ASK}", "POST /v1/nothing", "POST /v1/models"],
+    ids=["deadline", "path", "method"],
+)
+def test_a_refused_request_gets_one_answer_however_long_its_body(start: str) -> None:
+    limits = Settings(body_limit=100_000, drain_seconds=0)
+    size = 400_000
+    with running(ready(), limits) as server, server.connect() as connection:
+        head = f"{start} HTTP/1.1\r\nhost: t\r\nx-readoff-deadline-ms: soon\r\n"
+        connection.sendall(f"{head}content-length: {size}\r\n\r\n".encode())
+        for _ in range(size // 10_000):
+            connection.sendall(b" " * 10_000)
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
+        found = read_all(connection)
+        assert found.count(b"HTTP/1.1") == 2  # the next request of the connection too
+        assert found.startswith(b"HTTP/1.1 4")
+        assert b"HTTP/1.1 431" not in found
+        assert b"HTTP/1.1 200" in found
+
+
+@pytest.mark.parametrize("how", ["large", "slow"])
+def test_the_body_of_a_refused_request_is_read_within_limits(how: str) -> None:
+    with running(ready(), QUICK) as server, server.connect() as connection:
+        connection.sendall(
+            b"POST /v1/nothing HTTP/1.1\r\nhost: t\r\ncontent-length: 99999999\r\n\r\n"
+        )
+        found = connection.recv(65536)
+        assert found.startswith(b"HTTP/1.1 404")
+        if how == "slow":
+            connection.sendall(b" ")
+            assert read_all(connection) == b""
+        else:
+            with pytest.raises(OSError, match=r"."):
+                send_for_ever(connection)
+        wait_for(lambda: not server.server.server_state.connections)
+
+
+def test_a_head_that_is_too_large_at_once_gets_431() -> None:
+    with running(ready(), QUICK) as server, server.connect() as connection:
+        head = f"GET /health/live HTTP/1.1\r\nhost: t\r\nx: {'a' * 70_000}\r\nconnection: close"
+        connection.sendall(f"{head}\r\n\r\n".encode())
+        found = read_all(connection)
+        assert found.startswith(b"HTTP/1.1 431")
+        assert found.count(b"HTTP/1.1") == 1
+
+
+def test_the_deadline_counts_while_the_body_comes() -> None:
+    limits = Settings(drain_seconds=0)  # 20 s for a body
+    with running(ready(), limits) as server, server.connect() as connection:
+        start = time.monotonic()
+        head = f"{HEAD}x-readoff-deadline-ms: 100\r\ncontent-length: 500\r\n\r\n "
+        connection.sendall(head.encode())
+        found = read_all(connection)
+        assert found.startswith(b"HTTP/1.1 408")
+        assert b'"deadline_exceeded"' in found
+        assert 0.05 < time.monotonic() - start < 10

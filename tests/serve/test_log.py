@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
+import signal
 import threading
+import warnings
 from io import StringIO
 
 import pytest
 
 from readoff.engine.errors import StepError
+from readoff.serve.forward import forwarding
 from readoff.serve.log import Log
 from readoff.serve.settings import Settings
 
@@ -115,3 +119,55 @@ def test_a_log_that_is_gone_stops_nothing() -> None:
     log = Log("info", stream)
     log("info", "line")
     log.close()
+
+
+def test_a_signal_handler_may_log_whatever_it_interrupts() -> None:
+    stream = StringIO()
+    log = Log("info", stream)
+    handled = 0
+
+    def handle(sig: int, frame: object) -> None:
+        nonlocal handled
+        handled += 1
+        log("info", "signal")
+
+    log("info", "first")
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+        for number in range(5000):
+            log("info", "line", number=number)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    log.close()
+    assert handled > 0
+    assert len(lines_of(stream)) == 5001 + handled
+
+
+def test_other_loggers_and_warnings_are_lines_without_user_text() -> None:
+    stream = StringIO()
+    log = Log("info", stream)
+    before = logging.getLogger().handlers[:]
+    with forwarding(log):
+        logging.getLogger("some.exporter").error("Failed to export: %s", SECRET)
+        logging.getLogger("other").warning(SECRET)
+        try:
+            raise RuntimeError(SECRET)
+        except RuntimeError:
+            logging.getLogger("other").exception("It broke.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(True)
+            warnings.warn(SECRET, stacklevel=1)
+        logging.getLogger("other").info("not this")
+    log.close()
+    assert logging.getLogger().handlers == before
+    assert "Ada" not in stream.getvalue()
+    lines = lines_of(stream)
+    assert [line["logger"] for line in lines] == ["some.exporter", "other", "other", "py.warnings"]
+    assert lines[0]["message"] == "Failed to export: %s"
+    assert lines[0]["level"] == "error"
+    assert "message" not in lines[1]
+    assert "test_log.py" in str(lines[1]["at"])
+    assert "RuntimeError" in str(lines[2]["raised"])

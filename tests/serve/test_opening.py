@@ -106,3 +106,19 @@ def test_a_pack_measures_no_legal_mass() -> None:
     served = Served("a")
     served.open(Pack())
     assert not any(served.samples_mass(1) for _ in range(3))
+
+
+def test_what_is_given_twice_is_refused(tmp_path: Path) -> None:
+    assert parse_aliases(["x", "x=a", "x"], "a") == {"x": "a"}
+    with pytest.raises(StartError, match='"x" is given twice, for "a" and "b"'):
+        parse_aliases(["x", "x=b"], "a")
+    with pytest.raises(StartError, match='--adapter is given twice for the model "demo"'):
+        parse_sources(["demo"], ["x/y", "demo=x/z"])
+    with pytest.raises(StartError, match='--card is given twice for the model "b"'):
+        parse_sources(["a=demo", "b=demo"], [], ["b=1", "b=2"])
+
+
+def test_a_name_of_megabytes_is_not_said_back() -> None:
+    with pytest.raises(HttpError) as caught:
+        Models([Served("a")]).find("x" * 3_000_000)
+    assert len(caught.value.message) < 400

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
 
+from readoff.engine.answers import Decision
 from readoff.engine.engine import Engine
 from readoff.serve.app import make_app
 from readoff.serve.errors import overloaded
@@ -141,3 +144,28 @@ def test_the_time_to_come_back(seconds: float) -> None:
     assert 1 <= whole <= 30
     assert 50 <= exact <= 30_000
     assert abs(whole - max(1.0, exact / 1e3)) <= 0.5
+
+
+def test_a_client_that_left_makes_no_room_before_its_work_is_over() -> None:
+    class Slow(Held):
+        """Its work goes on for a while after it was cancelled."""
+
+        async def adecide(self, *given: Any, **how: Any) -> Decision:
+            try:
+                return await super().adecide(*given, **how)
+            except asyncio.CancelledError:
+                while not self.open.is_set():
+                    await asyncio.sleep(0.002)
+                raise
+
+    engine = Slow()
+    with running(engine, Settings(max_queue=1, drain_seconds=0)) as server:
+        with server.connect() as connection:
+            connection.sendall(request_bytes())
+            wait_for(lambda: engine.asked == 1)
+        wait_for(lambda: engine.cancelled == 1)
+        assert server.models.all[0].running == 1
+        assert post(server).status_code == 429
+        engine.open.set()
+        wait_for(lambda: server.models.all[0].running == 0)
+        assert post(server).status_code == 200

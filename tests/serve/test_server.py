@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
 from io import StringIO
 
 import pytest
 
 from readoff.engine.errors import SourceError
+from readoff.serve.app import make_app
 from readoff.serve.errors import StartError
 from readoff.serve.keys import Keys
 from readoff.serve.log import Log
 from readoff.serve.served import Models, Served
-from readoff.serve.server import _tell, is_loopback, listen, serve, url_of
+from readoff.serve.server import Server, _tell, is_loopback, listen, serve, url_of
+from readoff.serve.settings import Settings
 
 from .rig import Held
 
@@ -76,3 +79,16 @@ def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
     assert opened.closed
     assert '"ready"' not in stream.getvalue()
     assert '"stopped"' in stream.getvalue()
+
+
+def test_a_signal_is_logged_later_and_once() -> None:
+    stream = StringIO()
+    log, models, settings = Log("info", stream), Models([Served("a")]), Settings()
+    server = Server(make_app(models, settings), models, {}, settings, log)
+    server.handle_exit(signal.SIGTERM, None)
+    assert models.draining.is_set()
+    assert log._thread is None  # nothing yet
+    for _ in range(2):
+        server._say_signal()
+    log.close()
+    assert stream.getvalue().count('"signal": "SIGTERM"') == 1

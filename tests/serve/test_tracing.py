@@ -107,3 +107,18 @@ def test_without_the_packages_it_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     assert type(tracing) is Tracing
     assert problem is not None
     assert "pip install" in problem
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "console"}, "console"),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "only http/protobuf"),
+        ({"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"}, "only http/protobuf"),
+    ],
+)
+def test_what_is_not_supported_is_said(environ: dict[str, str], said: str) -> None:
+    tracing, problem = tracing_of({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", **environ})
+    assert type(tracing) is Tracing
+    assert problem is not None
+    assert said in problem
