@@ -115,6 +115,6 @@ def _finite(number: str) -> float:
     found = float(number)
     if math.isinf(found):
         raise RequestError(
-            f"The request holds {echo(repr(number))}, which is too large for a number."
+            f"The request holds {echo(repr(number))}, which is no finite number."
         )
     return found

@@ -14,6 +14,7 @@ TEXT_SIDE = {
     f"readoff.engine.{name}"
     for name in (
         "answers",
+        "aside",
         "asking",
         "calibration",
         "calls",

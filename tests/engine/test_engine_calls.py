@@ -302,8 +302,8 @@ def test_a_process_that_ends_with_requests_waiting_ends(folder: Path) -> None:
 
 def test_debiased_work_that_waits_for_a_thread_is_dropped_with_its_task(engine: Engine) -> None:
     release = threading.Event()
-    engine._aside_threads = ThreadPoolExecutor(1)
-    holder = engine._aside_threads.submit(release.wait, SOON)
+    engine._aside._threads = ThreadPoolExecutor(1)
+    holder = engine._aside._threads.submit(release.wait, SOON)
 
     async def leave() -> None:
         task = asyncio.create_task(engine.adecide(STATE, ONE, debias="prior"))
@@ -320,8 +320,7 @@ def test_debiased_work_that_waits_for_a_thread_is_dropped_with_its_task(engine: 
         assert not holder.done()
     finally:
         release.set()
-    engine._aside_threads.shutdown()
-    engine._aside_threads = None
+    engine._aside._threads.shutdown()
     assert engine.stats()["requests"] == before
 
 
@@ -333,9 +332,8 @@ def test_debiased_work_under_way_ends_before_its_cancelled_task(engine: Engine) 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert engine._aside_threads is not None
-        engine._aside_threads.shutdown()  # and so nothing of it runs
-        engine._aside_threads = None
+        engine._aside._threads.shutdown()  # and so nothing of it runs
+        engine._aside._threads = ThreadPoolExecutor(1)
 
     with busy(engine):
         asyncio.run(asyncio.wait_for(leave(), SOON))

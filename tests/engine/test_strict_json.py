@@ -108,7 +108,7 @@ def test_rubbish_is_refused_in_linear_time(data: str) -> None:
 
 @pytest.mark.parametrize("number", ["1e999", "-1e400", "1" * 500 + ".0"])
 def test_numbers_that_would_become_infinite_are_refused(number: str) -> None:
-    with pytest.raises(RequestError, match="too large for a number") as caught:
+    with pytest.raises(RequestError, match="no finite number") as caught:
         loads(f'{{"a": [{number}]}}')
     assert len(str(caught.value)) < 300
     assert loads("[1e308, 1e-999]") == [1e308, 0.0]
