@@ -6,6 +6,7 @@ from readoff.engine.questions import MAX_LEVELS, MAX_OPTIONS
 from readoff.serve.schema_parts import (
     COUNT,
     NAME,
+    NOT_BLANK,
     PROBABILITY,
     Schema,
     constant,
@@ -19,10 +20,10 @@ from readoff.serve.schema_parts import (
 def decision_schemas(model: Schema, most: int) -> dict[str, Schema]:
     """Those of `/v1/decisions`; `model` is what a request's model may be, `most` the questions it
     may have."""
-    name = {"type": ["string", "null"], "pattern": r"\S", "description": "Different names."}
+    name = {"type": ["string", "null"], "pattern": NOT_BLANK, "description": "Different names."}
     text = {"type": "string"}
     description = {"type": ["string", "null"]}
-    value = {"type": ["string", "boolean"], "pattern": r"\S"}
+    value = {"type": ["string", "boolean"], "pattern": NOT_BLANK}
     any_value = {"type": ["string", "boolean"]}
     answer_name = {"type": ["string", "null"]}
     usage = {

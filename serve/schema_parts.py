@@ -8,7 +8,9 @@ Schema = dict[str, Any]
 
 PROBABILITY: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 COUNT: Schema = {"type": "integer", "minimum": 0}
-NAME: Schema = {"type": "string", "pattern": r"\S"}
+NOT_BLANK = r"[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""A pattern. What blank means is spelled out, for languages differ in what \\s is."""
+NAME: Schema = {"type": "string", "pattern": NOT_BLANK}
 
 
 def ref(name: str) -> Schema:

@@ -6,6 +6,7 @@ from readoff.engine.questions import MAX_LEVELS, MAX_OPTIONS
 from readoff.serve.decision_schemas import decision_schemas
 from readoff.serve.schema_parts import (
     COUNT,
+    NOT_BLANK,
     PROBABILITY,
     Schema,
     constant,
@@ -110,7 +111,7 @@ def _systemone(model: Schema, most: int) -> dict[str, Schema]:
                     "type": "object",
                     "minProperties": 2,
                     "maxProperties": MAX_OPTIONS,
-                    "propertyNames": {"pattern": r"\S"},
+                    "propertyNames": {"pattern": NOT_BLANK},
                     "additionalProperties": nullable(ref("Text")),
                 },
             },
@@ -177,11 +178,11 @@ def _systemone(model: Schema, most: int) -> dict[str, Schema]:
 
 
 def _level_text() -> Schema:
-    """A level's text must not read as nothing."""
+    """A level's text must not be blank; what is empty in JSON reads as {} or []."""
     return either(
-        {"type": "string", "pattern": r"\S"},
-        {"type": "object", "minProperties": 1, "additionalProperties": True},
-        {"type": "array", "minItems": 1, "items": {}},
+        {"type": "string", "pattern": NOT_BLANK},
+        {"type": "object", "additionalProperties": True},
+        {"type": "array", "items": {}},
     )
 
 
