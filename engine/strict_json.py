@@ -114,7 +114,5 @@ def _no_constant(constant: str) -> NoReturn:
 def _finite(number: str) -> float:
     found = float(number)
     if math.isinf(found):
-        raise RequestError(
-            f"The request holds {echo(repr(number))}, which is no finite number."
-        )
+        raise RequestError(f"The request holds {echo(repr(number))}, which is no finite number.")
     return found
