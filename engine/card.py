@@ -149,6 +149,21 @@ class Card:
             **made_from,
         }
 
+    def to_published(self) -> dict[str, dict[str, object]]:
+        """calibration.json and label_space.json, which `from_published` reads, by name.
+
+        Empty where these two couldn't say what the card says: a prior, temperatures finer than by
+        type, debiasing, or a template of its own. A gate changes no answer.
+        """
+        t, usual = self.temperature, Card()
+        finer = t.by_field or t.by_options or self.prior != usual.prior
+        if finer or self.debias != "none" or self.template.order != usual.template.order:
+            return {}
+        return {
+            "calibration.json": {"temperature": {kind: getattr(t, kind) for kind in TYPES}},
+            "label_space.json": self.labels.to_json(),
+        }
+
     def save(self, path: str | Path) -> None:
         """Write the card in one step: readers see the old file or the new one, never a part."""
         file = Path(path)

@@ -35,6 +35,8 @@ from readoff.engine.parameters import (
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
+RECORD = "training.json"
+"""What `readoff train` leaves beside an adapter."""
 
 _PREFIX = "base_model.model."
 _MATRICES = {

@@ -1,7 +1,9 @@
 """`resolve`: from what a user writes for a model to an open checkpoint.
 
-A source is "demo", a model folder, a .gguf file, a hub id, or an adapter (folder or hub id), whose
-base is looked up in its adapter_config.json. What lies on the disk wins over the hub.
+A source is "demo" (the demonstration model with the adapter that readoff brings along), "demo-base"
+(the same model as its makers published it), a model folder, a .gguf file, a hub id, or an adapter
+(folder or hub id), whose base is looked up in its adapter_config.json. What lies on the disk wins
+over the hub.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from readoff.adapters import DEMO as DEMO_ADAPTER
 from readoff.engine.checkpoint import Checkpoint, HeadChoice, open_checkpoint
 from readoff.engine.errors import AdapterError, SourceError
 from readoff.engine.fetch import fetch_demo, is_offline
@@ -18,6 +21,7 @@ from readoff.engine.progress import Progress
 from readoff.engine.safetensors_checkpoint import INDEX, SINGLE
 
 DEMO = "demo"
+DEMO_BARE = "demo-base"
 DEMO_BASE = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -38,8 +42,8 @@ _FILES = [
     "label_space.json",
 ]
 _EXAMPLES = (
-    'Give "demo", a folder with config.json and safetensors files, a .gguf file, an adapter '
-    'folder, or a hub id such as "Qwen/Qwen2.5-0.5B-Instruct".'
+    'Give "demo", "demo-base", a folder with config.json and safetensors files, a .gguf file, an '
+    'adapter folder, or a hub id such as "Qwen/Qwen2.5-0.5B-Instruct".'
 )
 _MAX_DEPTH = 8  # of adapters whose base is an adapter again
 
@@ -55,7 +59,8 @@ def resolve(
     progress: Progress | bool | None = None,
     snapshot: Snapshot | None = None,
 ) -> Checkpoint:
-    """Open `source`, with `adapter` (a folder or hub id) merged in last.
+    """Open `source`, with `adapter` (a folder or hub id) merged in last; in "demo" it takes the
+    place of the adapter that comes with it.
 
     `revision` is the hub revision of `source`; a base named by an adapter uses the revision that
     the adapter recorded. `head` concerns GGUF files. `snapshot` replaces the hub in tests. The
@@ -68,7 +73,7 @@ def resolve(
 
     def open_any(name: str, revision: str | None, depth: int) -> Checkpoint:
         opened.append(name)
-        if name == DEMO:
+        if name in (DEMO, DEMO_BARE):
             return open_checkpoint(fetch_demo(progress), head=head)
         path = _locate(name, revision, find)
         if not (path / CONFIG).is_file() or any((path / file).exists() for file in (SINGLE, INDEX)):
@@ -91,11 +96,18 @@ def resolve(
         return AdaptedCheckpoint(below, path)
 
     checkpoint = open_any(str(source), revision, 0)
+    if adapter is None and str(source) == DEMO:
+        return AdaptedCheckpoint(checkpoint, DEMO_ADAPTER)
     if adapter is not None:
         folder = _locate(str(adapter), None, find)
         _check_names(opened, folder)
         checkpoint = AdaptedCheckpoint(checkpoint, folder)
     return checkpoint
+
+
+def bare(source: str) -> str:
+    """The source without the adapter that readoff brings along, to train on or to compare with."""
+    return DEMO_BARE if source == DEMO else source
 
 
 def _check_names(opened: list[str], adapter_folder: Path) -> None:
@@ -105,7 +117,7 @@ def _check_names(opened: list[str], adapter_folder: Path) -> None:
     folder or file says nothing about what it holds, so that it is never a misfit.
     """
     base = read_adapter_config(adapter_folder).base
-    names = [DEMO_BASE if name == DEMO else name for name in opened]
+    names = [DEMO_BASE if name in (DEMO, DEMO_BARE) else name for name in opened]
     if base is None or not all(map(_is_hub_name, [_base_of(adapter_folder, base), *names])):
         return
     if _model_of(base) not in map(_model_of, names):

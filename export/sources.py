@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from readoff.engine.card import Card
 from readoff.engine.checkpoint import Checkpoint, digest_files
 from readoff.engine.errors import CardError, ExportError
 from readoff.engine.loading import find_card
-from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
+from readoff.engine.lora import CONFIG, RECORD, WEIGHTS, AdaptedCheckpoint
 from readoff.engine.progress import Progress
 from readoff.engine.source import resolve
 from readoff.export.base import base_of
@@ -33,13 +34,37 @@ def open_adapted(
 
 
 def check_base(source: str | Path, checkpoint: Checkpoint, quantised: str | None) -> None:
-    """Raise ExportError where an adapter would be added to quantised numbers."""
-    if checkpoint.adapter_folders and quantised:
+    """Raise ExportError where an adapter would be added to quantised numbers, unless `readoff
+    train` recorded that it was trained beside exactly these."""
+    if checkpoint.adapter_folders and quantised and not _trained_beside(checkpoint):
         raise ExportError(
             f"{source} is quantised ({quantised}), and an adapter was trained beside other "
             "numbers. Merge it into the unquantised base. If there is none, write this base as a "
             "folder first (export merge without an adapter dequantises it) and merge into that."
         )
+
+
+def _trained_beside(checkpoint: Checkpoint) -> bool:
+    """Whether all adapters were, one after the other."""
+    while isinstance(checkpoint, AdaptedCheckpoint):
+        told = _record(checkpoint.folder)
+        if told != (checkpoint.base.digest(), _own_digest(checkpoint.folder)):
+            return False
+        checkpoint = checkpoint.base
+    return True
+
+
+def _record(adapter: Path) -> object:
+    """The digests of base and adapter in an adapter's record; None where there is no such one."""
+    try:
+        found = json.loads((adapter / RECORD).read_bytes())
+        return found["facts"]["base"], found["digests"]["adapter"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _own_digest(adapter: Path) -> str:
+    return digest_files([adapter / CONFIG, adapter / WEIGHTS])
 
 
 def card_of(checkpoint: Checkpoint, path: str | Path | None) -> tuple[Card, list[str]]:
@@ -66,8 +91,7 @@ def source_paths(checkpoint: Checkpoint) -> list[Path]:
 def adapter_origins(checkpoint: Checkpoint) -> tuple[Origin, ...]:
     """The adapters in the order in which they were added."""
     return tuple(
-        Origin(folder.name, digest_files([folder / CONFIG, folder / WEIGHTS]))
-        for folder in reversed(checkpoint.adapter_folders)
+        Origin(folder.name, _own_digest(folder)) for folder in reversed(checkpoint.adapter_folders)
     )
 
 

@@ -33,8 +33,10 @@ class Frozen(nn.Module):
         self.shape = tuple(base.weight.shape)
         self._turned: torch.Tensor | None = None
         if packing_serves(base.weight.dtype, base.weight.device):
-            self._turned = pack(base.weight.t())
-            base.pack()
+            turned = pack(base.weight.t())
+            if turned.is_mkldnn:  # not every build and processor has the layout for every dtype
+                self._turned = turned
+                base.pack()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[T, K] -> [T, N]."""

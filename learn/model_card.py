@@ -90,10 +90,11 @@ def _front(records: Records) -> str:
     base = str(records.training.get("base", ""))
     languages = sorted({str(x) for x in _languages(records.data, records.training)})
     lines = ["---", f"base_model: {json.dumps(base)}", "library_name: peft"]
-    lines += [f"license: {records.licence}"]
-    lines += ["language:", *(f"- {name}" for name in languages)] if languages else []
+    # Quoted as JSON, which YAML is a superset of: a language called "no" stays a text.
+    lines += [f"license: {json.dumps(records.licence)}"]
+    lines += ["language:", *(f"- {json.dumps(x)}" for x in languages)] if languages else []
     lines += ["tags:", "- lora", "- calibration", "- text-classification", "---", ""]
-    lines += [f"# {records.name}", ""]
+    lines += [f"# {' '.join(records.name.split())}", ""]
     lines += [
         f"A LoRA adapter for `{base}` that answers typed questions about a state: which option, "
         "which level, true or false. The probabilities are read off the logits of the labels in "

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from readoff.engine.checkpoint import digest_files
+from readoff.engine.lora import CONFIG, WEIGHTS
 from readoff.learn.errors import TrainingError
 
 Json = Mapping[str, Any]
+_NEEDED = ("losses", "gates", "scopes", "contenders", "files", "temperatures", "notes")
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,20 @@ def read_records(
     folder: Path, files: Mapping[str, Path | None], notes: Path | None, licence: str
 ) -> Records:
     """From the adapter's folder; `files` by record ("training", "data", "evaluation", "chain")
-    where one lies elsewhere. Raises TrainingError for what is missing or no JSON."""
+    where one lies elsewhere. Raises TrainingError for what is missing, no JSON, or of another
+    adapter."""
     read: dict[str, Json | None] = {}
     for name in ("training", "data", "evaluation", "chain"):
         path = files.get(name) or folder / f"{name}.json"
         optional = name == "chain" and files.get(name) is None
         read[name] = None if optional and not path.exists() else _read(path)
     training, data, evaluation = (read[n] or {} for n in ("training", "data", "evaluation"))
-    own = (evaluation.get("digests") or {}).get("adapter")
-    _check_chain(read["chain"], own)
+    if lacking := [key for key in _NEEDED if key not in evaluation]:
+        raise TrainingError(
+            f'The evaluation has no "{lacking[0]}". It must be the evaluation.json of '
+            "python -m readoff.learn.evaluate."
+        )
+    _check_same(folder, read)
     return Records(
         name=folder.resolve().name,
         training=training,
@@ -53,11 +61,20 @@ def read_records(
     )
 
 
-def _check_chain(chain: Json | None, adapter: object) -> None:
-    if chain is not None and chain.get("digests", {}).get("adapter") != adapter:
-        raise TrainingError(
-            "chain.json and evaluation.json are of different adapters. Run both on this one."
-        )
+def _check_same(folder: Path, read: Mapping[str, Json | None]) -> None:
+    """Raises TrainingError unless every record that names an adapter names the one in `folder`."""
+    files = [folder / CONFIG, folder / WEIGHTS]
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise TrainingError(f"{folder} has no {missing[0]}: it isn't an adapter's folder.")
+    own = digest_files(files)
+    for name, record in read.items():
+        digests = (record or {}).get("digests")
+        told = digests.get("adapter") if isinstance(digests, Mapping) else None
+        if told != own and (told is not None or (record and name in ("evaluation", "chain"))):
+            raise TrainingError(
+                f"The record of {name} is of another adapter than the one in {folder}. Make it "
+                "again with this one."
+            )
 
 
 def _read(path: Path) -> Json:

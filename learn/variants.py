@@ -20,6 +20,7 @@ from readoff.bench.report.blocks import Table
 from readoff.bench.report.markdown import render_table
 from readoff.bench.report.result import write_text
 from readoff.engine.card_fields import Prior, Temperature
+from readoff.engine.lora import RECORD
 from readoff.learn.dataset import load_dataset
 from readoff.learn.errors import ExampleError, TrainingError
 from readoff.learn.evaluate.contender import Contender, readout
@@ -28,7 +29,6 @@ from readoff.learn.evaluate.figures import figure_rows, paired_rows
 from readoff.learn.evaluate.logits import kept_rows
 from readoff.learn.evaluate.slices import Slice
 from readoff.learn.evaluate.subject import Options, Subject
-from readoff.learn.folder import RECORD
 from readoff.learn.settings import Settings, differences
 from readoff.learn.state import STATE
 from readoff.learn.training import Source, train

@@ -1,4 +1,4 @@
-"""Who may import whom: kernels < engine < export < bench < learn, and export < serve."""
+"""Who may import whom: kernels, adapters < engine < export < bench < learn, and export < serve."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ TEXT_SIDE = {
 """What works without torch: it validates, renders and calibrates."""
 
 BELOW = {
+    "readoff.adapters": set[str](),
     "readoff.kernels": set[str](),
-    "readoff.engine": {"readoff.kernels"},
+    "readoff.engine": {"readoff.kernels", "readoff.adapters"},
     "readoff.export": {"readoff.kernels", "readoff.engine"},
     "readoff.bench": {"readoff.kernels", "readoff.engine", "readoff.export"},
     "readoff.learn": {"readoff.kernels", "readoff.engine", "readoff.export", "readoff.bench"},

@@ -49,6 +49,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy / "dist" / name
 
 
+def _kept(path: Path) -> bool:
+    return "__pycache__" not in path.parts
+
+
 def test_the_package_list_is_the_tree() -> None:
     """setuptools takes the list at its word: a forgotten folder would be missing from the wheel."""
     found = {
@@ -66,6 +70,8 @@ def test_the_wheel_holds_every_source_file(wheel: Path) -> None:
         for package, folder in FOLDERS.items()
         for path in (ROOT / folder).rglob("*.py")
     }
+    brought = [path for path in (ROOT / "adapters").rglob("*") if path.suffix != ".py"]
+    expected |= {f"readoff/{p.relative_to(ROOT)}" for p in brought if p.is_file() and _kept(p)}
     assert expected | {"readoff/py.typed"} <= names
     outside = {n for n in names if not n.startswith("readoff/") and ".dist-info/" not in n}
     assert outside == set()

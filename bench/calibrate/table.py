@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m readoff.bench.calibrate.table")
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     parser.add_argument("--out", type=Path, required=True, help="where logits and the table go")
-    parser.add_argument("--model", default="demo")
+    parser.add_argument("--model", default="demo-base")
     parser.add_argument("--threads", type=int, default=None)
     chosen = parser.parse_args(arguments)
     checkpoint = resolve(chosen.model)

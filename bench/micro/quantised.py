@@ -221,7 +221,7 @@ def asked(
 
 
 def main(
-    model: Annotated[str, typer.Option(help="Whose answers are compared.")] = "demo",
+    model: Annotated[str, typer.Option(help="Whose answers are compared.")] = "demo-base",
     kind: Annotated[Literal["int8", "fp8", "both"], typer.Option(help="Which 8 bits.")] = "both",
     data: Annotated[list[Path] | None, typer.Option(help="Decisions as JSON lines.")] = None,
     full: Annotated[bool, typer.Option(help="The full run's workloads.")] = False,

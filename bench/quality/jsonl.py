@@ -2,7 +2,9 @@
 
 One line: `{"state": …, "questions": {id: question}, "answers": {id: label}, "weight": 1.0}`.
 Questions are those of the wire contract; a label is an option's name, a level's index, true or
-false, or an object that gives labels weights. `weight` may be left out.
+false, or an object that gives labels weights. `weight` may be left out. Training rows
+(`readoff.learn.examples`) are read too: their weights by question, `{id: number}`, make one line
+several decisions about a state; what else they say is passed over.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from readoff.engine.strict_json import loads
 from readoff.engine.wire import dumps, parse_request
 
 _FIELDS = {"state", "questions", "answers", "weight"}
+_OF_ROWS = {"family", "language", "split", "group", "source", "licence"}
 
 
 def read_jsonl(path: str | Path) -> Iterator[Ask]:
@@ -41,9 +44,9 @@ def read_lines(lines: Iterable[bytes], name: str) -> Iterator[Ask]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             text = line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
-            ask = _parse(text, f"{name}, line {number}")
-            total += ask.weight
-            yield ask
+            for ask in _parse(text, f"{name}, line {number}"):
+                total += ask.weight
+                yield ask
     if total == 0.0:
         raise QualityError(f"{name} holds no decision with a weight above zero.")
 
@@ -68,7 +71,8 @@ def write_jsonl(path: str | Path, asks: Iterable[Ask]) -> int:
     return count
 
 
-def _parse(line: bytes, where: str) -> Ask:
+def _parse(line: bytes, where: str) -> list[Ask]:
+    """One for each weight among the questions."""
     try:
         content = loads(line)
         request = parse_request(content)
@@ -78,18 +82,36 @@ def _parse(line: bytes, where: str) -> Ask:
         raise QualityError(f"{where}{f', {at}' if at else ''}: {_plain(error)}") from error
     assert isinstance(content, Mapping)  # parse_request has seen to it
     try:
-        return Ask(
-            state=request.state,
-            questions=request.questions,
-            targets=_targets(content, request.questions),
-            weight=parse_weight(content.get("weight", 1.0), "the weight"),
-        )
+        targets = _targets(content, request.questions)
+        found: dict[float, list[str]] = {}
+        for name, weight in _weights(content.get("weight", 1.0), request.questions).items():
+            found.setdefault(weight, []).append(name)
+        return [
+            Ask(
+                state=request.state,
+                questions={name: request.questions[name] for name in names},
+                targets={name: targets[name] for name in names},
+                weight=weight,
+            )
+            for weight, names in found.items()
+        ]
     except ValueError as error:
         raise QualityError(f"{where}: {error}.") from error
 
 
+def _weights(given: object, questions: Mapping[str, Question]) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(questions, parse_weight(given, "the weight"))
+    if stray := [name for name in given if name not in questions]:
+        raise ValueError(f'the weight of "{stray[0]}" belongs to no question')
+    return {
+        name: parse_weight(given.get(name, 1.0), f'the weight of "{name}"') for name in questions
+    }
+
+
 def _targets(content: Mapping[str, object], questions: Mapping[str, Question]) -> dict[str, Target]:
-    unknown = sorted(field for field in content.keys() - _FIELDS if not field.startswith("x_"))
+    others = content.keys() - _FIELDS - _OF_ROWS
+    unknown = sorted(field for field in others if not field.startswith("x_"))
     if unknown:
         raise ValueError(f'there is no field "{unknown[0]}" (names of your own start with x_)')
     answers = content.get("answers")

@@ -15,9 +15,9 @@ def renderer(model: str) -> Renderer:
     """
     # Inside, so that data sets can be made without torch when no tokens are counted.
     from readoff.engine.loading import find_card, load_renderer
-    from readoff.engine.source import resolve
+    from readoff.engine.source import bare, resolve
 
-    checkpoint = resolve(model)
+    checkpoint = resolve(bare(model))
     return load_renderer(checkpoint, find_card(checkpoint))
 
 

@@ -11,7 +11,7 @@ from readoff.engine.engine import Engine
 from readoff.engine.loading import find_card, load_renderer
 from readoff.engine.prompt import Renderer
 from readoff.engine.runtime import choose_device, choose_dtype
-from readoff.engine.source import resolve
+from readoff.engine.source import bare, resolve
 from readoff.learn.evaluate.errors import EvaluationError
 
 CACHE_BYTES = 256 << 20
@@ -31,13 +31,18 @@ class Subject:
 
     def __init__(self, model: str, adapter: Path | None, options: Options) -> None:
         """Raises ReadoffError where model and adapter don't fit or aren't there."""
-        self.model, self.adapter, self.options = model, adapter, options
-        checkpoint = resolve(model, adapter)
-        if adapter is None and checkpoint.adapter_folders:
-            names = ", ".join(folder.name for folder in checkpoint.adapter_folders)
+        self.model, self.adapter, self.options = bare(model), adapter, options
+        checkpoint = resolve(self.model, adapter)
+        folders = [folder.resolve() for folder in checkpoint.adapter_folders]
+        if adapter is None and folders:
+            names = ", ".join(folder.name for folder in folders)
             raise EvaluationError(
                 f"{model} comes with an adapter ({names}), and an evaluation compares with the "
                 "model without one. Give its base."
+            )
+        if twice := {f for f in folders if folders.count(f) > 1}:
+            raise EvaluationError(
+                f"The adapter {min(twice)} is in {model} already; merged twice it is another model."
             )
         self.card: Card = find_card(checkpoint)
         self.renderer: Renderer = load_renderer(checkpoint, self.card)

@@ -12,12 +12,14 @@ import json
 import os
 from pathlib import Path
 
+from readoff.adapters import DEMO as DEMO_ADAPTER
+from readoff.commands.download import DEMO_NAMES
 from readoff.commands.errors import BatchError
 from readoff.engine.card import CARD_FILE
 from readoff.export.pack import PACK_FILE
 
 _BESIDE = (CARD_FILE, "calibration.json", "label_space.json")
-_ADAPTER = "adapter_config.json"
+_ADAPTER, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _SUFFIXES = frozenset({".json", ".safetensors", ".gguf", ".jinja", ".onnx", ".data"})
 """Of the files that models are made of. The batch's own files may lie in the same folder."""
 _MAX_DEPTH = 8  # of adapters whose base is an adapter again
@@ -42,8 +44,8 @@ def facts(name: str, depth: int = 0) -> object:
     try:
         if os.path.isfile(path / PACK_FILE):
             return [path.name, _digest(path / PACK_FILE)]
-        if name == "demo":
-            return name
+        if name in DEMO_NAMES:
+            return [name, _brought()] if name == DEMO_NAMES[0] else name
         if os.path.isfile(path):
             beside = [path.parent / file for file in _BESIDE]
             return [path.name, [_file(f) for f in (path, *beside) if f.is_file()]]
@@ -53,6 +55,12 @@ def facts(name: str, depth: int = 0) -> object:
     except OSError:
         return name  # loading it says what is the matter
     return name
+
+
+def _brought() -> list[str]:
+    """The digests of what decides the answers of the adapter that comes with readoff: a new
+    installation of the same has other times."""
+    return [_digest(DEMO_ADAPTER / file) for file in (_WEIGHTS, CARD_FILE)]
 
 
 def _base(folder: Path, depth: int) -> object:

@@ -53,7 +53,8 @@ def calibrate(
 ) -> None:
     """Fit temperatures, and if asked a prior and a gate, to labelled decisions.
 
-    DIR gets decision.json (for --card and from_pretrained(card=)), report.html, report.md and
+    DIR gets decision.json (for --card and from_pretrained(card=)), beside it calibration.json and
+    label_space.json where these can say the same (--method type), report.html, report.md and
     result.json, and the logits, which the next call with the same model and data reads instead of
     running the model. Everything the report tells of "after" is out of fold.
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from readoff.commands import options
-from readoff.commands.download import demo_model
+from readoff.commands.download import fetch_demo_for
 from readoff.commands.output import note, print_json
 from readoff.engine.card_fields import Debias, Digests
 
@@ -67,7 +67,6 @@ def run(chosen: Chosen, *, json_output: bool) -> None:
     from readoff.bench.calibrate.report import write_report
     from readoff.bench.calibrate.run import calibrate, card_from, check_labels, hopeless
     from readoff.bench.report.files import write_result
-    from readoff.engine.card import CARD_FILE
 
     rule = gate_rule(chosen.gate)
     labelled = read_labelled(chosen.data)
@@ -96,8 +95,7 @@ def run(chosen: Chosen, *, json_output: bool) -> None:
     )
     found = document(made, _about(chosen))
     write_result(chosen.out, found)
-    save_card(chosen.out, fitted)
-    paths = [chosen.out / CARD_FILE, *write_report(chosen.out, found)]
+    paths = [*save_card(chosen.out, fitted), *write_report(chosen.out, found)]
     for text in found["notes"]:
         note(f"note: {text}")
     note(f"written: {', '.join(map(str, paths))}")
@@ -172,8 +170,7 @@ def _model(chosen: Chosen) -> tuple[Checkpoint, Card, Renderer]:
     from readoff.engine.loading import find_card, load_renderer
     from readoff.engine.source import resolve
 
-    if chosen.model == "demo":
-        demo_model()
+    fetch_demo_for(chosen.model)
     checkpoint = resolve(chosen.model, chosen.adapter, chosen.revision)
     card = find_card(checkpoint, chosen.card)
     return checkpoint, card, load_renderer(checkpoint, card)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from readoff.commands import options
-from readoff.commands.download import demo_model
+from readoff.commands.download import fetch_demo_for
 from readoff.commands.output import print_json
 from readoff.engine import wire
 from readoff.engine.card import Card
@@ -147,8 +147,7 @@ def _card(model: str, adapter: str | None, path: Path | None, revision: str | No
     from readoff.engine.loading import find_card
     from readoff.engine.source import resolve
 
-    if model == "demo":
-        demo_model()
+    fetch_demo_for(model)
     return find_card(resolve(model, adapter, revision), path)
 
 

@@ -9,6 +9,16 @@ from pathlib import Path
 from readoff.commands.output import note
 from readoff.engine import fetch
 
+DEMO_NAMES = ("demo", "demo-base")
+"""What the demonstration model is called: with its adapter, and without."""
+
+
+def fetch_demo_for(model: str) -> None:
+    """Fetch the demonstration model where `model` names it, with or without its adapter. Raises
+    DownloadError as `demo_model` does."""
+    if model in DEMO_NAMES:
+        demo_model()
+
 
 def demo_model() -> Path:
     """The demonstration model's file, downloaded first if need be, with progress on stderr.

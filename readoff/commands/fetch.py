@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from readoff.commands import options
-from readoff.commands.download import demo_model
+from readoff.commands.download import DEMO_NAMES, demo_model
 
 
 def fetch(model: options.Model = "demo", revision: options.Revision = None) -> None:
@@ -16,7 +16,7 @@ def fetch(model: options.Model = "demo", revision: options.Revision = None) -> N
 
         readoff fetch --model Qwen/Qwen3-0.6B
     """
-    if model == "demo":
+    if model in DEMO_NAMES:
         print(demo_model())
         return
     from readoff.engine.source import resolve

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 import typer
 
-from readoff.commands.download import demo_model
+from readoff.commands.download import fetch_demo_for
 from readoff.commands.output import progress
 from readoff.engine.errors import ReadoffError, SourceError
 from readoff.engine.host import check_threads
@@ -55,7 +55,8 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="demo, a Hugging Face folder or hub id, a .gguf file, a LoRA adapter, or a pack.",
+        help="demo, demo-base (without its adapter), a Hugging Face folder or hub id, a .gguf "
+        "file, a LoRA adapter, or a pack.",
     ),
 ]
 Adapter = Annotated[
@@ -119,8 +120,7 @@ def load_engine(
         )
     from readoff.engine.engine import Engine
 
-    if model == "demo":
-        demo_model()
+    fetch_demo_for(model)
     with progress(f"loading {model}"):
         return Engine.from_pretrained(
             model,

@@ -30,7 +30,7 @@ def serve(
             "--model",
             "-m",
             metavar="[NAME=]MODEL",
-            help="demo, a folder, hub id, .gguf file or adapter; may be given several times.",
+            help="demo, demo-base, a folder, hub id, .gguf file or adapter; may be repeated.",
         ),
     ] = None,
     adapter: Annotated[

@@ -245,6 +245,29 @@ def test_a_published_checkpoint_is_imported(
     assert Card.load(tmp_path) == card
 
 
+def test_the_published_form_of_a_card_is_read_back(tmp_path: Path) -> None:
+    card = Card(temperature=Temperature(choice=1.11, score=0.97, noul=0.85))
+    files = card.to_published()
+    assert sorted(files) == ["calibration.json", "label_space.json"]
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    assert Card.from_published(tmp_path) == card
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        Card(temperature=Temperature(by_field={"team": 2.0})),
+        Card(temperature=Temperature(by_options={"choice:3": 2.0})),
+        Card(prior=Prior(by_field={"team": (0.0, 1.0)})),
+        Card(debias="prior"),
+        Card(template=CardTemplate(order="question-first")),
+    ],
+)
+def test_what_the_published_form_cannot_say(card: Card) -> None:
+    assert card.to_published() == {}
+
+
 def test_imported_temperatures_are_applied(tmp_path: Path) -> None:
     card = Card.from_published(write(tmp_path, calibration={"Choice": 2}))
     p = probabilities(

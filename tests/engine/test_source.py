@@ -83,8 +83,28 @@ def test_demo_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         return tmp_path / "m.gguf"
 
     monkeypatch.setattr(sources, "fetch_demo", fetch_demo)
-    assert resolve(progress=False, snapshot=forbidden).folders[0] == tmp_path
+    assert resolve("demo-base", progress=False, snapshot=forbidden).folders == (tmp_path,)
     assert heard == [False]
+
+
+def test_demo_brings_its_adapter_unless_another_is_given(
+    tmp_path: Path, base: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    save_adapter(other, tiny_model("qwen2", layers=1), target_modules=["up_proj"])
+    for folder in (adapter, other):
+        name_base(folder, sources.DEMO_BASE)
+    monkeypatch.setattr(sources, "fetch_demo", lambda progress: base)
+    monkeypatch.setattr(sources, "DEMO_ADAPTER", adapter)
+    assert resolve(snapshot=forbidden).folders == (adapter, base)
+    assert resolve("demo", other, snapshot=forbidden).folders == (other, base)
+    assert resolve("demo-base", other, snapshot=forbidden).folders == (other, base)
+    assert resolve("demo-base", snapshot=forbidden).folders == (base,)
+    assert [sources.bare(name) for name in ("demo", "demo-base", "a/b")] == [
+        "demo-base",
+        "demo-base",
+        "a/b",
+    ]
 
 
 # ---- adapters
@@ -130,6 +150,7 @@ def test_an_adapter_beside_a_source(base: Path, adapter: Path) -> None:
     [
         ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct"),
         ("demo", "Qwen/Qwen2.5-0.5B-Instruct"),
+        ("demo-base", "Qwen/Qwen2.5-0.5B-Instruct"),
     ],
 )
 def test_an_adapter_of_another_base_that_fits(
@@ -148,6 +169,7 @@ def test_an_adapter_of_another_base_that_fits(
         ("Qwen/Some-Model", "mirror/some-model"),
         ("Qwen/Some-Model-GGUF", "Qwen/Some-Model"),
         ("demo", "Qwen/Qwen2.5-Coder-0.5B-Instruct"),
+        ("demo-base", "Qwen/Qwen2.5-Coder-0.5B-Instruct"),
         ("demo", "./runs/base"),
         ("Qwen/Some-Model", None),
     ],

@@ -26,10 +26,11 @@ from readoff.engine.errors import (
     NumericsError,
     ReadoffError,
 )
+from readoff.engine.source import resolve
 from readoff.export import merge as merging
 from readoff.export.merge import merge
 from tests.adapters import save_adapter
-from tests.export.merging import Case, case
+from tests.export.merging import GGUF_TOKENIZER, Case, case
 from tests.gguf_files import write_gguf
 from tests.models import tiny_model
 
@@ -95,6 +96,29 @@ def test_a_quantised_gguf_file_with_an_adapter(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"m\.gguf is quantised \(Q8_0\).*unquantised base"):
         merge(tmp_path / "m.gguf", made.adapters, made.out, progress=False)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_quantised_gguf_file_with_an_adapter_trained_beside_it(tmp_path: Path) -> None:
+    """`readoff train` records the numbers that it trained beside."""
+    made = case(tmp_path, "qwen2", layers=1)
+    write_gguf(tmp_path / "m.gguf", made.model, default="Q8_0", metadata=GGUF_TOKENIZER)
+    record = made.adapters[0] / "training.json"
+    digest = resolve(tmp_path / "m.gguf").digest()
+    own = resolve(made.base, made.adapters[0]).adapter_digest()
+    for facts, digests in ((1, {}), ({"base": digest}, {}), ({"base": digest}, {"adapter": "x"})):
+        record.write_text(json.dumps({"facts": facts, "digests": digests}))
+        with pytest.raises(ExportError, match="unquantised base"):
+            merge(tmp_path / "m.gguf", made.adapters, made.out, progress=False)
+    record.write_text(json.dumps({"facts": {"base": "x"}, "digests": {"adapter": own}}))
+    with pytest.raises(ExportError, match="unquantised base"):
+        merge(tmp_path / "m.gguf", made.adapters, made.out, progress=False)
+    record.write_text(json.dumps({"facts": {"base": digest}, "digests": {"adapter": own}}))
+    merged = merge(
+        tmp_path / "m.gguf", made.adapters, made.out, dtype=torch.float32, progress=False
+    )
+    assert merged.dequantised == "Q8_0"
+    assert merged.difference is not None
+    assert merged.difference.probability < 1e-4
 
 
 def test_a_missing_tokenizer(tmp_path: Path) -> None:

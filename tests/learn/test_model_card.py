@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from readoff.engine.checkpoint import digest_files
 from readoff.learn.errors import TrainingError
 from readoff.learn.model_card import card, flat, main, shown
 from readoff.learn.records import Records, read_records
@@ -139,8 +140,17 @@ def test_notes_chain_and_pictures_are_taken_in() -> None:
 def test_front_matter_names_base_licence_and_languages() -> None:
     head = card(records()).split("---")[1]
     assert 'base_model: "Qwen/base"' in head
-    assert "license: apache-2.0" in head
-    assert "- en\n- zh" in head
+    assert 'license: "apache-2.0"' in head
+    assert '- "en"\n- "zh"' in head
+
+
+def test_front_matter_takes_no_text_for_yaml() -> None:
+    data = {"train": {"questions_by_language": {"no": 1, "*x: [": 1, "en\nlicense: other": 1}}}
+    text = card(records(data=data, name="a\nb", licence="mit\nx: y"))
+    head = text.split("---")[1]
+    assert '- "no"' in head
+    assert [line for line in head.splitlines() if line.startswith(("license: other", "x:"))] == []
+    assert "\n# a b\n" in text
 
 
 def test_figures_as_text() -> None:
@@ -153,6 +163,7 @@ def test_the_command_writes_and_says_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = records()
+    adapter = weights(tmp_path)
     for name in ("training", "data"):
         (tmp_path / f"{name}.json").write_text(json.dumps(getattr(made, name)))
     with pytest.raises(SystemExit) as end:
@@ -161,7 +172,7 @@ def test_the_command_writes_and_says_what_is_missing(
     assert "evaluation.json can't be read" in capsys.readouterr().err
     assert not (tmp_path / "README.md").exists()
     elsewhere = tmp_path / "e.json"
-    elsewhere.write_text(json.dumps(evaluation()))
+    elsewhere.write_text(json.dumps(evaluation() | {"digests": {"adapter": adapter}}))
     (tmp_path / "curves.png").write_bytes(b"")
     with pytest.raises(SystemExit) as end:
         main([str(tmp_path), "--evaluation", str(elsewhere)])
@@ -171,11 +182,42 @@ def test_the_command_writes_and_says_what_is_missing(
     assert "curves.png" in text
 
 
-def test_records_of_two_adapters_are_refused(tmp_path: Path) -> None:
+def weights(folder: Path) -> str:
+    """Something that is digested as an adapter is; its digest."""
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (folder / name).write_text(name)
+    return digest_files(sorted(folder.glob("adapter_*")))
+
+
+@pytest.mark.parametrize("foreign", ["training", "evaluation", "chain"])
+@pytest.mark.parametrize("digests", [{"adapter": "b"}, None])
+def test_records_of_another_adapter_are_refused(
+    tmp_path: Path, foreign: str, digests: Json | None
+) -> None:
+    own = {"digests": {"adapter": weights(tmp_path)}}
     made = records()
-    documents = {name: getattr(made, name) for name in ("training", "data", "evaluation")}
-    for name, document in documents.items():
+    found: dict[str, Json] = {
+        "training": dict(made.training) | own,
+        "data": dict(made.data),
+        "evaluation": evaluation() | own,
+        "chain": {"links": [], **own},
+    }
+    for name, document in found.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
-    (tmp_path / "chain.json").write_text(json.dumps({"digests": {"adapter": "b"}, "links": []}))
-    with pytest.raises(TrainingError, match="different adapters"):
+    assert read_records(tmp_path, {}, None, "mit").chain is not None
+    (tmp_path / f"{foreign}.json").write_text(json.dumps(found[foreign] | {"digests": digests}))
+    if (foreign, digests) == ("training", None):  # as earlier versions wrote it
+        assert read_records(tmp_path, {}, None, "mit").training
+        return
+    with pytest.raises(TrainingError, match=f"record of {foreign} is of another adapter"):
+        read_records(tmp_path, {}, None, "mit")
+
+
+def test_records_that_are_none_are_refused(tmp_path: Path) -> None:
+    for name in ("training", "data", "evaluation"):
+        (tmp_path / f"{name}.json").write_text("{}")
+    with pytest.raises(TrainingError, match='The evaluation has no "losses"'):
+        read_records(tmp_path, {}, None, "mit")
+    (tmp_path / "evaluation.json").write_text(json.dumps(evaluation()))
+    with pytest.raises(TrainingError, match=r"no adapter_config\.json"):
         read_records(tmp_path, {}, None, "mit")

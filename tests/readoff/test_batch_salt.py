@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from readoff.commands import options
+from readoff.commands import batch_salt, options
 from readoff.commands.batch_salt import salt
 from readoff.commands.errors import BatchError
 from tests.readoff.batches import FakeMany, call, line, write
@@ -73,6 +73,22 @@ def test_adapters_and_their_bases(folder: Path, tmp_path: Path) -> None:
     config = {"base_model_name_or_path": str(adapter)}  # its own base: no endless search
     (adapter / "adapter_config.json").write_text(json.dumps(config))
     assert salt(str(adapter), None, None)
+
+
+def test_demo_is_told_apart_by_the_adapter_that_it_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = tmp_path / "adapter_model.safetensors"
+    for path in (weights, tmp_path / "decision.json"):
+        path.write_bytes(b"a")
+    monkeypatch.setattr(batch_salt, "DEMO_ADAPTER", tmp_path)
+    before = salt("demo", None, None), salt("demo-base", None, None)
+    later(weights)
+    (tmp_path / "README.md").touch()
+    assert salt("demo", None, None) == before[0], "the same, installed again"
+    weights.write_bytes(b"b")
+    assert salt("demo", None, None) != before[0]
+    assert salt("demo-base", None, None) == before[1]
 
 
 def test_a_pack_is_its_record(folder: Path) -> None:

@@ -103,9 +103,13 @@ def test_a_whole_calibration_and_a_second_one_without_the_model(
     assert calibrate(model, data, out, "--method", "type", "--prior", "--json") == 0
     printed = capsys.readouterr()
     assert "logits of an earlier run" in printed.err
+    assert not (out / "calibration.json").exists(), "it couldn't tell of the prior"
     document = json.loads(printed.out)
     assert (document["method"], document["kappa"], document["gate"]) == ("type", "inf", None)
     assert document["seed"] == 0
+    assert calibrate(model, data, out, "--method", "type") == 0
+    assert "calibration.json" in capsys.readouterr().err
+    assert Card.from_published(out).temperature == Card.load(out).temperature
     with pytest.raises(AssertionError, match="loaded again"):
         calibrate(model, data, out, "--debias", "rotate")
     with pytest.raises(AssertionError, match="loaded again"):

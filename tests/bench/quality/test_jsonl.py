@@ -50,6 +50,20 @@ def test_a_line_becomes_a_request_with_targets(tmp_path: Path) -> None:
     assert ask.weight == 2.5
 
 
+def test_a_training_row_is_a_decision_a_weight(tmp_path: Path) -> None:
+    """`readoff calibrate` and `readoff train` take the same files."""
+    weights = {name: 0.5 for name in GOOD["questions"]}
+    first = next(iter(weights))
+    told = {"family": {first: "routing"}, "language": "en", "split": "valid", "licence": "CC0"}
+    row = GOOD | told | {"weight": weights | {first: 1.0}, "group": "g", "source": "s"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    asks = list(read_jsonl(tmp_path / "rows.jsonl"))
+    assert [ask.weight for ask in asks] == [1.0, 0.5]
+    assert [list(ask.questions) for ask in asks] == [[first], list(weights)[1:]]
+    assert all(ask.state == GOOD["state"] for ask in asks)
+    assert all(ask.targets.keys() == ask.questions.keys() for ask in asks)
+
+
 def test_weight_is_one_unless_given_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
     bare = {key: value for key, value in GOOD.items() if key != "weight"}
     file = written(tmp_path, "", "\ufeff" + json.dumps(bare), "  ", GOOD | {"x_source": "mine"})
@@ -118,6 +132,8 @@ BAD = [
     (answered("team", {"billing": True}), "must be a number, not true"),
     (changed(weight=-0.5), "the weight must be finite and not negative"),
     (changed(weight=None), "the weight must be a number, not null"),
+    (changed(weight={"nobody": 1}), 'the weight of "nobody" belongs to no question'),
+    (changed(weight={"team": -1}), 'the weight of "team" must be finite and not negative'),
     (changed(weight=10**400), "finite"),
     (json.dumps(GOOD).replace("2.5", "NaN"), "NaN"),
     (json.dumps(GOOD).replace("2.5", "1e999"), "finite"),
