@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from safetensors.torch import save
@@ -52,11 +50,11 @@ def save_adapter(folder: Path, lora: Lora, stored: Stored) -> int:
     return len(content)
 
 
-def save_config(folder: Path, lora: Lora, base: str) -> None:
-    """Write adapter_config.json as PEFT does; `base` becomes base_model_name_or_path.
+def adapter_config(lora: Lora, base: str, revision: str | None = None) -> dict[str, Any]:
+    """adapter_config.json as PEFT writes it; `base` becomes base_model_name_or_path.
 
     PEFT keeps the target modules as a set; here they are sorted, so that equal runs give equal
-    files. Raises TrainingError.
+    files.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PEFT about the versions of what it uses
@@ -71,13 +69,19 @@ def save_config(folder: Path, lora: Lora, base: str) -> None:
             bias="none",
             task_type="CAUSAL_LM",
             base_model_name_or_path=base,
+            revision=revision,
             inference_mode=True,
         )
-        with tempfile.TemporaryDirectory() as place:
-            made.save_pretrained(place)
-            fields = json.loads((Path(place) / CONFIG).read_text(encoding="utf-8"))
-    fields["target_modules"] = sorted(fields["target_modules"])
-    write_json(folder / CONFIG, dict(sorted(fields.items())))
+        fields = made.to_dict()
+    return {
+        name: sorted(value) if isinstance(value, set) else value
+        for name, value in sorted(fields.items())
+    }
+
+
+def save_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write what `adapter_config` made. Raises TrainingError."""
+    write_json(folder / CONFIG, config)
 
 
 def save_labels(folder: Path, card: Card) -> None:

@@ -1,10 +1,11 @@
-"""`Dataset`: the rows of a training and of its validation, which share no state."""
+"""`Dataset`: the rows of a training and of its validation, which share no state and no group."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import os
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -31,10 +32,20 @@ class Dataset:
     def replaced(
         self, train: Sequence[Example], valid: Sequence[Example], notes: Sequence[str]
     ) -> Dataset:
-        """Fewer rows of the same data. Raises ExampleError where a part has none left."""
+        """Fewer rows of the same data.
+
+        Raises ExampleError where a part has none left, or a family none to train on.
+        """
         for name, rows in (("train on", train), ("validate with", valid)):
             if not rows:
                 raise ExampleError(f"No row is left to {name}.")
+        lost = _weighted(self.train) - _weighted(train)
+        lost |= _weighted((*self.train, *self.valid)) - _weighted((*train, *valid))
+        if lost:
+            raise ExampleError(
+                f'The family "{min(lost)}" is empty: all its rows to train on are too long. Raise '
+                "--max-tokens, or take the family out of the data."
+            )
         return Dataset(tuple(train), tuple(valid), digest_of(train, valid), tuple(notes))
 
 
@@ -46,26 +57,31 @@ def load_dataset(paths: Sequence[Path], *, valid_share: float = 0.05, seed: int 
     by `seed`; rows of one "group" stay together.
 
     Raises ExampleError for what can't be read or isn't legal, rows of a test split, a family
-    without any weight, and a state that is in both parts.
+    without any weight, and a state or a group that is in both parts.
     """
     train, valid = _read(paths)
-    notes = []
+    notes: list[str] = []
     _check_families([*train, *valid])
-    heavy = [example for example in train if example.weight > 0.0]
-    if len(heavy) < len(train):
-        notes.append(f"{len(train) - len(heavy)} rows have a weight of zero and were left out.")
-    train, valid = heavy, [example for example in valid if example.weight > 0.0]
+    train, valid = _heavy(train, "train", notes), _heavy(valid, "valid", notes)
     if not train:
         raise ExampleError("There is no row to train on with a weight above zero.")
     if not valid:
         train, valid = split(train, valid_share, seed)
         notes.append(f"{len(valid)} of {len(train) + len(valid)} rows were set aside to validate.")
     _check_apart(train, valid)
+    for name, rows in (("train", train), ("valid", valid)):
+        if repeated := len(rows) - len({_content(row) for row in rows}):
+            notes.append(
+                f"{repeated} of {len(rows)} rows ({name}) repeat another row, and count again."
+            )
     return Dataset(tuple(train), tuple(valid), digest_of(train, valid), tuple(notes))
 
 
 def split(rows: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
     """(training, validation) of about this share of the rows, whole groups and states at a time.
+
+    A bundle that goes beyond the share is left in training, unless validation would be further off
+    without it: one large group must not become the validation set.
 
     Raises ExampleError where all rows are of one group or state.
     """
@@ -78,12 +94,17 @@ def split(rows: Sequence[Example], share: float, seed: int) -> tuple[list[Exampl
     order = list(range(len(bundles)))
     random.Random(f"split {seed}").shuffle(order)
     wanted, count = math.ceil(share * len(rows)), 0
-    chosen: set[int] = set()
+    taken: set[int] = set()
     for number in order[:-1]:  # one at least is trained on
-        if count >= wanted:
-            break
-        count += len(bundles[number])
-        chosen.update(bundles[number])
+        if count + len(bundles[number]) <= wanted:
+            count += len(bundles[number])
+            taken.add(number)
+    least = min((n for n in order if n not in taken), key=lambda n: len(bundles[n]))
+    more = count + len(bundles[least])
+    # Nearer as a ratio, and less than what is trained on. With none taken yet both always hold.
+    if count * more < wanted**2 and 2 * more <= len(rows):
+        taken.add(least)
+    chosen = {i for number in taken for i in bundles[number]}
     train = [row for i, row in enumerate(rows) if i not in chosen]
     return train, [row for i, row in enumerate(rows) if i in chosen]
 
@@ -93,10 +114,15 @@ def digest_of(train: Iterable[Example], valid: Iterable[Example]) -> str:
     digest = hashlib.sha256()
     for part, rows in (("train", train), ("valid", valid)):
         for row in rows:
-            asked = {name: fingerprint(question) for name, question in row.questions.items()}
-            seen = [part, state_key(row.state), asked, row.targets, row.weights, row.families]
-            digest.update(json.dumps(seen).encode() + b"\n")
+            digest.update(f'["{part}", {_content(row)}]\n'.encode())
     return digest.hexdigest()
+
+
+def _content(row: Example) -> str:
+    """Everything that training sees of a row."""
+    asked = {name: fingerprint(question) for name, question in row.questions.items()}
+    seen = [state_key(row.state), asked, row.targets, row.weights, row.families]
+    return json.dumps(seen)[1:-1]
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[Example], list[Example]]:
@@ -105,7 +131,8 @@ def _read(paths: Sequence[Path]) -> tuple[list[Example], list[Example]]:
         if path.is_dir():
             if not (path / TRAIN).is_file():
                 raise ExampleError(f"{path} has no {TRAIN}.")
-            files = [file for file in (path / TRAIN, path / VALID) if file.is_file()]
+            # A broken link or a folder is an error when it is read, not the lack of a file.
+            files = [file for file in (path / TRAIN, path / VALID) if os.path.lexists(file)]
         else:
             files = [path]
         for file in files:
@@ -124,6 +151,23 @@ def _read(paths: Sequence[Path]) -> tuple[list[Example], list[Example]]:
     return parts["train"], parts["valid"]
 
 
+def _heavy(rows: Sequence[Example], name: str, notes: list[str]) -> list[Example]:
+    """The rows with a weight; `notes` are told of the others."""
+    kept = [row for row in rows if row.weight > 0.0]
+    if light := len(rows) - len(kept):
+        notes.append(
+            f"{light} of {len(rows)} rows ({name}) have a weight of zero and were left out."
+        )
+    return kept
+
+
+def _weighted(rows: Iterable[Example]) -> set[str]:
+    """The families of questions with a weight."""
+    return {
+        family for row in rows for name, family in row.families.items() if row.weights[name] > 0.0
+    }
+
+
 def _check_families(rows: Iterable[Example]) -> None:
     weight: dict[str, float] = defaultdict(float)
     for row in rows:
@@ -137,14 +181,21 @@ def _check_families(rows: Iterable[Example]) -> None:
 
 
 def _check_apart(train: Iterable[Example], valid: Iterable[Example]) -> None:
-    known = {state_key(row.state): row.where for row in train}
+    known = {key: row.where for row in train for key in _keys(row)}
     for row in valid:
-        other = known.get(state_key(row.state))
-        if other is not None:
-            raise ExampleError(
-                f"{row.where} is for validation and has the same state as {other}, which is "
-                "trained on. A state belongs to one of the two."
-            )
+        for what, value in _keys(row):
+            other = known.get((what, value))
+            if other is not None:
+                raise ExampleError(
+                    f"{row.where} is for validation and has the same {what} as {other}, which is "
+                    f"trained on. A {what} belongs to one of the two."
+                )
+
+
+def _keys(row: Example) -> list[tuple[str, str]]:
+    """What keeps a row together with others: its state and its group."""
+    keys = [("state", state_key(row.state))]
+    return keys if row.group is None else [*keys, ("group", row.group)]
 
 
 def _bundles(rows: Sequence[Example]) -> list[list[int]]:
@@ -159,9 +210,7 @@ def _bundles(rows: Sequence[Example]) -> list[list[int]]:
 
     first: dict[tuple[str, str], int] = {}
     for i, row in enumerate(rows):
-        keys = [("state", state_key(row.state))]
-        keys += [("group", row.group)] if row.group is not None else []
-        for key in keys:
+        for key in _keys(row):
             a, b = root(first.setdefault(key, i)), root(i)
             parent[max(a, b)] = min(a, b)
     found: dict[int, list[int]] = defaultdict(list)

@@ -25,9 +25,10 @@ def document(
     lora: Lora,
     base: str,
     peak_bytes: int | None,
+    adapter: str | None,
 ) -> dict[str, Any]:
     """Everything as JSON values. Seconds and bytes are plain numbers; `valid.before` is the base
-    without an adapter, `valid.best` the adapter that is stored."""
+    without an adapter, `valid.best` the adapter that is stored, whose digest `adapter` is."""
     curve = progress.curve
     trained = [record for record in curve if "loss" in record]
     measured = [record for record in curve if "valid_nll" in record]
@@ -37,6 +38,7 @@ def document(
         "version": VERSION,
         "ending": ending,
         "base": base,
+        "digests": {"adapter": adapter},
         "facts": dict(facts),
         "torch": torch.__version__,
         "trained_numbers": lora.size,

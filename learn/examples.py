@@ -3,12 +3,13 @@
 One line of a file: `{"state": …, "questions": {id: question}, "answers": {id: label}}`, as the
 labelled format of `readoff bench` has it, and any of
 
-    "weight"    a number ≥ 0, or {id: number}; without it 1, and 0.5 for rows whose source is
-                "escalation", because a model labelled them
+    "weight"    0, or a number from 0.000001 to 1,000,000, or {id: number}; without it 1, and 0.5
+                for rows whose source is "escalation", because a model labelled them
     "family"    what kind of decision it is, a name or {id: name}
     "language"  for example "en"
     "split"     "train", "valid" or "test"; rows of "test" are refused
-    "group"     rows of one group are never split between training and validation
+    "group"     rows of one group are never split between training and validation; an error
+                where their "split" says so
     "source"    where the row comes from; "escalation" is feedback (see `feedback`)
     "licence"   of the source; only kept in the file
     "x_…"       whatever you like
@@ -20,6 +21,7 @@ option, which must sum to 1.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +43,13 @@ NO_FAMILY = "none"
 SPLITS = ("train", "valid", "test")
 SUM_TOLERANCE = 1e-3
 """What rounding may take from a soft label; within it the label is divided by its sum."""
+LEAST, MOST = 1e-6, 1e6
+"""The bounds of a weight above zero: with others beside it, fp32 loses what is far outside."""
 
 _FIELDS = {"state", "questions", "answers", "weight", "family", "language", "split", "group"}
 _FIELDS |= {"source", "licence"}
+_REQUEST = re.compile(r"^(The|A|An object in the) request\b")
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,9 @@ def parse_example(line: bytes, where: str) -> Example:
         content = loads(line)
         request = parse_request(content)
     except RequestError as error:
-        at = ".".join(part for part in error.loc[1:] if isinstance(part, str))
-        raise ExampleError(f"{where}{f', {at}' if at else ''}: {error}") from error
+        at = _short(".".join(part for part in error.loc[1:] if isinstance(part, str)))
+        text = _REQUEST.sub(r"\1 row", str(error), count=1)  # rows are read as requests are
+        raise ExampleError(f"{where}{f', {at}' if at else ''}: {text}") from error
     assert isinstance(content, Mapping)  # parse_request has seen to it
     try:
         return _example(content, request.state, request.questions, where)
@@ -108,16 +115,17 @@ def _example(
 ) -> Example:
     unknown = sorted(field for field in content.keys() - _FIELDS if not field.startswith("x_"))
     if unknown:
-        raise ValueError(f'there is no field "{unknown[0]}" (names of your own start with x_)')
+        name = _short(unknown[0])
+        raise ValueError(f'there is no field "{name}" (names of your own start with x_)')
     source = _name(content, "source")
     split = _name(content, "split")
     if split is not None and split not in SPLITS:
-        raise ValueError(f'the split is one of {", ".join(SPLITS)}, not "{split}"')
+        raise ValueError(f'the split is one of {", ".join(SPLITS)}, not "{_short(split)}"')
     default = DEFAULT_WEIGHTS.get(source or "", 1.0)
     given = content.get("weight", default)
     weights: dict[str, float] = {}
     for name, value in _by_question(given, questions, "weight", default).items():
-        weights[name] = parse_weight(value, f'the weight of "{name}"')
+        weights[name] = _weight(value, f'the weight of "{_short(name)}"')
     families: dict[str, str] = {}
     for name, value in _by_question(content.get("family"), questions, "family", None).items():
         families[name] = NO_FAMILY if value is None else _text(value, "family")
@@ -139,20 +147,27 @@ def _targets(answers: object, questions: Mapping[str, Question]) -> dict[str, tu
     if not isinstance(answers, Mapping):
         raise ValueError('the field "answers" must be an object of question ids and labels')
     if stray := [name for name in answers if name not in questions]:
-        raise ValueError(f'the answer "{stray[0]}" belongs to no question')
+        raise ValueError(f'the answer "{_short(stray[0])}" belongs to no question')
     targets = {}
     for name, question in questions.items():
         if name not in answers:
-            raise ValueError(f'the question "{name}" has no answer')
+            raise ValueError(f'the question "{_short(name)}" has no answer')
         label = answers[name]
         try:
             target = parse_label(label, question)
             if isinstance(label, Mapping):
                 _check_sum(label)
         except ValueError as error:
-            raise ValueError(f'the answer "{name}": {error}') from error
+            raise ValueError(f'the answer "{_short(name)}": {error}') from error
         targets[name] = tuple(target.get(option, 0.0) for option in question.options)
     return targets
+
+
+def _weight(value: object, what: str) -> float:
+    weight = parse_weight(value, what)
+    if weight > 0.0 and not LEAST <= weight <= MOST:
+        raise ValueError(f"{what} must be 0 or from {LEAST:f} to {MOST:,.0f}, and it is {weight}")
+    return weight
 
 
 def _check_sum(label: Mapping[str, object]) -> None:
@@ -169,7 +184,7 @@ def _by_question(
     if not isinstance(given, Mapping):
         return dict.fromkeys(questions, given)
     if stray := [name for name in given if name not in questions]:
-        raise ValueError(f'the {what} of "{stray[0]}" belongs to no question')
+        raise ValueError(f'the {what} of "{_short(stray[0])}" belongs to no question')
     return {name: given.get(name, default) for name in questions}
 
 
@@ -180,5 +195,10 @@ def _name(content: Mapping[str, object], field: str) -> str | None:
 
 def _text(value: object, field: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"the {field} must be a name, not {value!r}")
+        raise ValueError(f"the {field} must be a name, not {_short(repr(value))}")
     return value
+
+
+def _short(text: str) -> str:
+    """Its beginning: errors stand in logs, and fields may hold anything."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,11 +1,13 @@
 """`TrainingState`: where an unfinished training stands, in one file, so that it goes on to the bit.
 
 The file holds the matrices, the optimiser's moments, what has been done so far, and the facts of
-the run (settings, data, base): a run with other facts can't go on from it.
+the run (settings, data, base): a run with other facts can't go on from it. A digest of all of it
+shows a flipped bit, which would go unnoticed in a number.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -22,7 +24,7 @@ from readoff.learn.lora import Lora
 from readoff.learn.settings import differences
 
 STATE = "training_state.safetensors"
-_VERSION = 1
+_VERSION = 2
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -55,7 +57,8 @@ def save_state(
         for moment in _MOMENTS if held else ():
             tensors[f"{name}.{moment}"] = held[moment].cpu().contiguous()
     told = {"version": _VERSION, "facts": dict(facts), "progress": asdict(progress)}
-    metadata = {"readoff": json.dumps(told, allow_nan=False)}
+    text = json.dumps(told, allow_nan=False)
+    metadata = {"readoff": text, "sha256": _digest(text, tensors)}
     write_bytes(folder / STATE, save(tensors, metadata=metadata))
 
 
@@ -75,18 +78,22 @@ def load_state(
         )
     try:
         with safe_open(path, framework="pt") as file:
-            told = json.loads((file.metadata() or {})["readoff"])
+            metadata = file.metadata() or {}
+            told = json.loads(metadata["readoff"])
             if told["version"] != _VERSION:
                 raise ValueError(f"version {told['version']}")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if metadata["sha256"] != _digest(metadata["readoff"], tensors):
+                raise ValueError("its digest is another one")
             check_facts(told["facts"], facts, folder)
             progress = Progress(**told["progress"])
             with torch.no_grad():
                 for name, matrix in _named(lora):
-                    matrix.copy_(file.get_tensor(name))
+                    matrix.copy_(tensors[name])
                     if progress.step:
                         optimizer.state[matrix] = {
                             "step": torch.tensor(float(progress.step)),
-                            **{m: file.get_tensor(f"{name}.{m}") for m in _MOMENTS},
+                            **{m: tensors[f"{name}.{m}"] for m in _MOMENTS},
                         }
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise TrainingError(
@@ -104,6 +111,15 @@ def check_facts(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path)
             f"The training in {folder} was begun otherwise: {'; '.join(found)}. Resume it as it "
             "was begun, or begin anew in another folder."
         )
+
+
+def _digest(text: str, tensors: Mapping[str, torch.Tensor]) -> str:
+    """sha256 of everything in a state's file."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {list(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _named(lora: Lora) -> list[tuple[str, torch.nn.Parameter]]:

@@ -37,7 +37,8 @@ class Trainer:
     """Trains the adapter in a backbone and keeps the best one in a folder.
 
     Raises NumericsError, naming step and rows, for a loss or a gradient that isn't finite, and
-    TrainingError where a file can't be written: the best adapter and the last state stay.
+    TrainingError where a file can't be written or the adapter not be stored as is asked for: the
+    best adapter and the last state stay.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Trainer:
         self.progress = Progress()
         limit = settings.limit_minutes
         self.pace = Pace(len(steps), None if limit is None else 60.0 * limit)
+        self.begin: Callable[[], None] | None = None
+        """Called once, after the state of the first whole step is written: nothing is before."""
         self._stop, self._tell = stop or threading.Event(), tell
         self._optimizer = torch.optim.AdamW(
             lora.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
@@ -83,9 +86,14 @@ class Trainer:
             return "interrupted"
 
     def save(self) -> None:
-        """Write the state. Raises TrainingError."""
+        """Write the state once there is a step to go on from. Raises TrainingError."""
+        if self.progress.step == 0:
+            return
         self.progress.seconds = self._saved = self.pace.elapsed
         save_state(self.folder, self.lora, self._optimizer, self.progress, self.facts)
+        if self.begin is not None:
+            begin, self.begin = self.begin, None
+            begin()
 
     def _run(self) -> Ending:
         at, settings = self.progress, self.settings
@@ -106,6 +114,8 @@ class Trainer:
                 self.save()
             self._step(self.steps[at.step], float(schedule.get_last_lr()[0]))
             schedule.step()
+            if self.begin is not None:
+                self.save()
 
     def _schedule(self) -> torch.optim.lr_scheduler.LambdaLR:
         for group in self._optimizer.param_groups:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +16,21 @@ import torch
 from readoff.bench.memory import PeakMemory
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.card import Card
-from readoff.engine.checkpoint import Checkpoint
+from readoff.engine.checkpoint import Checkpoint, digest_files
 from readoff.engine.compute import on_compute_thread
+from readoff.engine.config import ModelConfig
 from readoff.engine.host import check_threads
 from readoff.engine.loading import find_card, load_renderer
+from readoff.engine.lora import CONFIG, WEIGHTS
 from readoff.engine.prompt import Renderer
 from readoff.engine.runtime import choose_dtype, keep_heap, threads
-from readoff.engine.source import DEMO, DEMO_BASE, resolve
-from readoff.learn.adapter import save_config, save_labels
+from readoff.engine.source import DEMO, DEMO_BARE, DEMO_BASE, bare, resolve
+from readoff.learn.adapter import adapter_config, save_config, save_labels
 from readoff.learn.dataset import Dataset, load_dataset
 from readoff.learn.document import document
+from readoff.learn.errors import ExampleError, TrainingError
 from readoff.learn.examples import Example
-from readoff.learn.folder import finish, prepare
+from readoff.learn.folder import finish, go_on, prepared, replace
 from readoff.learn.lora import Lora
 from readoff.learn.pace import Tick
 from readoff.learn.passes import Lines, check_lengths
@@ -37,7 +42,8 @@ from readoff.learn.validation import Validator, sample
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What is trained: a model (see `resolve`), and how it is run.
+    """What is trained: a model (see `resolve`), and how it is run. "demo" means the model without
+    the adapter that comes with it.
 
     `name` is what the adapter says its base is; by default the model's own name.
     """
@@ -54,10 +60,16 @@ class Source:
         """base_model_name_or_path: a hub id as it is, a folder or file by its full path."""
         if self.name is not None:
             return self.name
-        if self.model == DEMO:
+        if self.model in (DEMO, DEMO_BARE):
             return DEMO_BASE
         path = Path(self.model).expanduser()
         return str(path.resolve()) if path.exists() else self.model
+
+    @property
+    def base_revision(self) -> str | None:
+        """The revision to open `base` at: of a hub id, where it is the model that was trained."""
+        on_hub = self.base == self.model and not Path(self.model).expanduser().exists()
+        return self.revision if on_hub else None
 
 
 @dataclass(frozen=True)
@@ -84,8 +96,9 @@ def train(
     """Train a LoRA adapter for the decisions in `data` and write it to the folder `out`.
 
     `resume` goes on from the state of an unfinished training there, `force` replaces what is
-    there. `stop`, once set, ends it after the pass that is running, state saved. What goes wrong
-    before the first pass leaves nothing behind.
+    there. `stop`, once set, ends it after the pass that is running, state saved. Until the first
+    step is done nothing is written and nothing replaced: what ends it before leaves `out` as it
+    was.
 
     Raises ReadoffError: ExampleError for the rows, TrainingError for folder and state,
     NumericsError where the loss isn't finite, and whatever the model's loading has to say.
@@ -93,17 +106,18 @@ def train(
     settings = settings or Settings()
     check_threads(source.thread_count)
     dataset = load_dataset(data, valid_share=settings.valid_share, seed=settings.seed)
-    checkpoint = resolve(source.model, revision=source.revision)
+    checkpoint = resolve(bare(source.model), revision=source.revision)
     card = find_card(checkpoint, source.card)
     renderer = load_renderer(checkpoint, card)
-    dataset = _within_limit(dataset, renderer, settings)
+    _check_rank(settings.rank, checkpoint.config)
+    dataset = _within_limit(dataset, renderer, settings, checkpoint.config.max_position_embeddings)
     for text in dataset.notes:
         note(text)
-    prepare(out, resume=resume, force=force)
-    work = partial(
-        _train, source, checkpoint, card, renderer, dataset, out, settings, resume, stop, tell
-    )
-    return on_compute_thread(work)
+    with prepared(out, [*checkpoint.folders, *data], resume=resume, force=force):
+        work = partial(
+            _train, source, checkpoint, card, renderer, dataset, out, settings, resume, stop, tell
+        )
+        return on_compute_thread(work)
 
 
 def _train(
@@ -128,6 +142,8 @@ def _train(
             **settings.to_json(),
             "data": dataset.digest,
             "base": checkpoint.digest(),
+            "config": _digest_of(checkpoint.config),
+            "tokenizer": renderer.tokenizer.digest,
             "template": renderer.template.digest,
             "labels": card.labels.to_json(),
             "dtype": str(dtype).removeprefix("torch."),
@@ -136,13 +152,27 @@ def _train(
         trainer = _trainer(
             backbone, lora, dataset, Lines(renderer), renderer, out, settings, facts, stop, tell
         )
+        config = adapter_config(lora, source.base, source.base_revision)
+
+        def describe() -> None:
+            save_config(out, config)
+            save_labels(out, card)
+
+        def begin() -> None:
+            replace(out)
+            describe()
+
         if resume:
             trainer.resume()
-        save_config(out, lora, source.base)
-        save_labels(out, card)
+            go_on(out, trainer.progress.best_step)
+            describe()
+        else:
+            trainer.begin = begin
         ending = trainer.run()
-    made = document(trainer.progress, ending, dataset, facts, lora, source.base, memory.peak)
-    return Trained(ending, made, finish(out, made, ending))
+    at = trainer.progress
+    adapter = digest_files([out / CONFIG, out / WEIGHTS]) if at.best_step else None
+    made = document(at, ending, dataset, facts, lora, source.base, memory.peak, adapter)
+    return Trained(ending, made, finish(out, made, ending) if at.step else ())
 
 
 def _trainer(
@@ -189,19 +219,44 @@ def _trainer(
     )
 
 
-def _within_limit(dataset: Dataset, renderer: Renderer, settings: Settings) -> Dataset:
-    """The rows whose prompts are short enough; ExampleError for the first one that isn't, unless
-    they are to be skipped."""
+def _within_limit(
+    dataset: Dataset, renderer: Renderer, settings: Settings, context: int
+) -> Dataset:
+    """The rows whose prompts are short enough for the settings and for the model, which takes
+    `context` tokens; ExampleError for the first one that isn't, unless they are to be skipped."""
     parts: list[tuple[Example, ...]] = []
     notes = list(dataset.notes)
     lines = Lines(renderer)
+    limit = min(settings.max_tokens, context)
+    by_model = context < settings.max_tokens
+    what = "as the model takes" if by_model else "as --max-tokens allows"
     for name, rows in (("train", dataset.train), ("valid", dataset.valid)):
-        kept, long = check_lengths(rows, lines, settings.max_tokens, skip=settings.skip_long)
+        kept, long = check_lengths(rows, lines, limit, skip=settings.skip_long or by_model)
         parts.append(tuple(kept))
+        if long and not settings.skip_long:
+            raise ExampleError(
+                f"{long[0]}: the prompt has more than {limit} tokens, as many {what} "
+                "(max_position_embeddings). Shorten the state, or leave such rows out with "
+                "--skip-long; nothing is ever cut off."
+            )
         if long:
             some = f"{', '.join(long[:3])}{', …' * (len(long) > 3)}"
             notes.append(
                 f"{len(long)} of {len(rows)} rows ({name}) have a prompt of more than "
-                f"{settings.max_tokens} tokens and were skipped: {some}"
+                f"{limit} tokens, as many {what}, and were skipped: {some}"
             )
     return dataset.replaced(parts[0], parts[1], tuple(notes))
+
+
+def _check_rank(rank: int, config: ModelConfig) -> None:
+    """TrainingError where no matrix of the model has such a rank, and no memory might either."""
+    if rank > config.hidden_size:
+        raise TrainingError(
+            f"A rank of {rank} is more than this model's matrices have: {config.hidden_size} at "
+            "most. 16 is usual."
+        )
+
+
+def _digest_of(config: ModelConfig) -> str:
+    """sha256 of what the weights alone don't say about how the model computes."""
+    return hashlib.sha256(json.dumps(asdict(config), sort_keys=True).encode()).hexdigest()

@@ -14,6 +14,7 @@ import torch
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.errors import NumericsError
 from readoff.learn.adapter import DTYPES
+from readoff.learn.errors import TrainingError
 from readoff.learn.examples import Example
 from readoff.learn.lora import Lora
 from readoff.learn.loss import soft_label_losses
@@ -46,7 +47,7 @@ class Validator:
         micro_tokens: int,
         stored: Stored,
     ) -> None:
-        self._backbone, self._lora, self._stored = backbone, lora, DTYPES[stored]
+        self._backbone, self._lora, self._stored = backbone, lora, stored
         self._passes = list(passes(map(lines.of, examples), micro_tokens))
         self.tokens = sum(one.tokens for one in self._passes)
 
@@ -54,11 +55,13 @@ class Validator:
     def measure(self, tell: Callable[[int, int], None] = lambda done, of: None) -> Measured:
         """Measure now; `tell` is called with (tokens done, of how many) before each pass.
 
-        Raises NumericsError where a loss isn't finite.
+        Raises TrainingError where the stored dtype can't hold the adapter, NumericsError where a
+        loss isn't finite.
         """
         sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)  # weight, nll, brier, right
         done, questions = 0, 0
-        with rounded(self._lora, self._stored):
+        with rounded(self._lora, DTYPES[self._stored]):
+            self._check_held()
             for one in self._passes:
                 tell(done, self.tokens)
                 hidden = self._backbone(one.batch)
@@ -72,7 +75,8 @@ class Validator:
                 for line, nll, brier in values:
                     if not math.isfinite(nll):
                         raise NumericsError(
-                            f"The validation loss of {line.example.where} isn't a finite number."
+                            f"The validation loss of {line.example.where} isn't a finite number. "
+                            "Try a lower learning rate, or fp32."
                         )
                     total = sums[line.family]
                     total[0] += line.weight
@@ -82,6 +86,16 @@ class Validator:
         weight, nll, brier, right = (math.fsum(part) for part in zip(*sums.values(), strict=True))
         families = {name: total[1] / total[0] for name, total in sorted(sums.items())}
         return Measured(nll / weight, brier / weight, right / weight, families, questions)
+
+    def _check_held(self) -> None:
+        """Of the rounded matrices: with infinity in them the losses would be blamed on rows."""
+        for name, a, b in self._lora.pairs():
+            if not (a.isfinite().all() and b.isfinite().all()):
+                other = "" if self._stored == "fp32" else " or with --store fp32"
+                raise TrainingError(
+                    f"The adapter's values in {name} have grown beyond what {self._stored} holds. "
+                    f"Begin again (--force) with a lower --lr{other}."
+                )
 
 
 def sample(examples: Sequence[Example], count: int, seed: int) -> list[Example]:

@@ -1,6 +1,7 @@
 """The command `readoff`: argument parsing, and how every command fails.
 
-Exit codes: 0 done, 1 a `ReadoffError` (one line on stderr), 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 a `ReadoffError` (one line on stderr), 2 wrong usage, 130 interrupted, 143
+terminated while training (the state is saved).
 Only results go to stdout; progress and errors go to stderr.
 """
 

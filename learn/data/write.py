@@ -27,7 +27,8 @@ def check_target(folder: Path, *, force: bool) -> None:
 def write_folder(folder: Path, files: Mapping[str, str], *, force: bool) -> None:
     """Write `files` (texts by name) as `folder`, replacing one of ours with `force`.
 
-    Raises DataError; whatever goes wrong, the folder is then as it was before.
+    Raises DataError. Whatever goes wrong, or interrupts, the folder is then as it was before; where
+    it can't be put back, the error names the place where it is.
     """
     check_target(folder, force=force)
     try:
@@ -43,13 +44,19 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool) -> None
             (new / name).write_text(text, encoding="utf-8", newline="\n")
         if folder.exists():
             os.replace(folder, draft / "old")
-        try:
-            os.replace(new, folder)
-        except OSError:
-            if (draft / "old").exists():
-                os.replace(draft / "old", folder)
-            raise
+        os.replace(new, folder)
     except OSError as error:
         raise DataError(f"{folder} can't be written: {error.strerror}.") from error
-    finally:
+    finally:  # after Ctrl-C between the two too; the draft goes only once nothing is lost with it
+        _put_back(draft / "old", folder)
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _put_back(old: Path, folder: Path) -> None:
+    if os.path.lexists(old) and not os.path.lexists(folder):  # links count, broken ones too
+        try:
+            os.replace(old, folder)
+        except OSError as error:
+            raise DataError(
+                f"{folder} can't be put back ({error.strerror}). It is in {old}: move it yourself."
+            ) from error

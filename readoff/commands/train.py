@@ -116,8 +116,8 @@ def train(
     "escalation", weigh 0.5 unless they say otherwise.
 
     ADAPTER gets adapter_config.json and adapter_model.safetensors (PEFT's format, the state with
-    the best validation NLL), label_space.json, training.json and curves.png. Ctrl-C saves what
-    --resume needs to go on to the bit.
+    the best validation NLL), label_space.json, training.json and curves.png. Ctrl-C and
+    SIGTERM save what --resume needs to go on to the bit.
 
     Examples:
 
@@ -129,6 +129,8 @@ def train(
 
         readoff decide --model demo --adapter my-adapter --request request.json
     """
+    if resume and force:
+        raise typer.BadParameter("--resume goes on with what --force replaces; give one of them.")
     from readoff.commands.train_run import run
     from readoff.learn.settings import Settings
     from readoff.learn.training import Source

@@ -1,4 +1,4 @@
-"""What `readoff train` shows and prints while it trains, and what Ctrl-C does to it."""
+"""What `readoff train` shows and prints while it trains, and what Ctrl-C or SIGTERM does to it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from readoff.commands.download import demo_model
+from readoff.commands.download import fetch_demo_for
 from readoff.commands.output import note, print_json
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def run(
     force: bool,
     json_output: bool,
 ) -> None:
-    """Train and print. Raises ReadoffError, and KeyboardInterrupt once the state is saved."""
+    """Train and print. Raises ReadoffError, and once the state is saved what the signal asks for:
+    KeyboardInterrupt for Ctrl-C, SystemExit with 143 for SIGTERM."""
     from readoff.learn.training import train
 
-    if source.model == "demo":
-        demo_model()
+    fetch_demo_for(source.model)
     with interruptible() as stop, progress() as tell:
         trained = train(
             source,
@@ -60,29 +60,46 @@ def run(
     else:
         _summary(trained.document, out)
     if trained.ending == "interrupted":
-        note("interrupted; --resume goes on from here")
+        if trained.document["steps"]:
+            note("interrupted; --resume goes on from here")
+        else:
+            note(f"interrupted before the first step was done: {out} is as it was")
+        stop.end()
+
+
+class Stop(threading.Event):
+    """Set by a signal, which it remembers."""
+
+    number: int = signal.SIGINT
+
+    def end(self) -> NoReturn:
+        """End the command as the signal asks for: schedulers send SIGTERM, and expect 143."""
+        if self.number == signal.SIGTERM:
+            raise SystemExit(128 + self.number)
         raise KeyboardInterrupt
 
 
 @contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets; the second one interrupts at once."""
-    stop = threading.Event()
+def interruptible() -> Iterator[Stop]:
+    """An event that the first Ctrl-C or SIGTERM sets; the second one interrupts at once."""
+    stop = Stop()
 
     def handle(number: int, frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
+        again, stop.number = stop.is_set(), number
+        if again:
+            stop.end()
         stop.set()
         note("interrupted: saving what has been trained (again: stop at once)")
 
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = signal.signal(signal.SIGINT, handle)
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

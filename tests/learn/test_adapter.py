@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
-from peft import PeftModel
+from peft import LoraConfig, PeftModel
 from safetensors.torch import load_file
 
 from readoff.engine.card import Card
 from readoff.engine.card_fields import CardTemplate
 from readoff.engine.engine import Engine
 from readoff.engine.source import resolve
-from readoff.learn.adapter import save_adapter, save_config, save_labels
+from readoff.learn.adapter import adapter_config, save_adapter, save_config, save_labels
 from readoff.learn.errors import TrainingError
 from readoff.learn.lora import Lora
 from readoff.learn.passes import passes
@@ -29,7 +30,7 @@ from .rig import example, lines_of, load, randomise
 
 def save(folder: Path, lora: Lora, base: Path, stored: Stored = "fp32") -> int:
     folder.mkdir()
-    save_config(folder, lora, str(base))
+    save_config(folder, adapter_config(lora, str(base)))
     save_labels(folder, Card.default())
     return save_adapter(folder, lora, stored)
 
@@ -103,6 +104,22 @@ def test_equal_adapters_are_equal_files(tmp_path: Path) -> None:
     modules = json.loads((tmp_path / "one" / "adapter_config.json").read_text())["target_modules"]
     assert modules == sorted(modules)
     assert len(modules) == 7
+
+
+def test_the_config_is_as_peft_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No temporary folder is needed for it: there may be no room for one."""
+    save_decider(tmp_path / "base")
+    lora = Lora(load(tmp_path / "base")[0], ["v_proj", "q_proj"], rank=3, alpha=5.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        made = adapter_config(lora, "some/base", "v1")
+    with quiet():
+        LoraConfig(**made).save_pretrained(str(tmp_path / "adapter"))
+    written = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    written["target_modules"].sort()
+    assert json.loads(json.dumps(made)) == written
+    assert list(made) == sorted(made)
+    assert (made["revision"], made["lora_alpha"]) == ("v1", 5.5)
 
 
 def test_a_number_that_the_dtype_cannot_hold(tmp_path: Path) -> None:

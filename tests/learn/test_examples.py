@@ -74,6 +74,8 @@ WRONG = {
     "no answers": ({"answers": None}, '"answers" must be an object'),
     "a negative weight": ({"weight": -1}, "not negative, and it is -1"),
     "a negative weight of one": ({"weight": {"due": -0.5}}, 'weight of "due".*not negative'),
+    "a weight beyond all others": ({"weight": 1e39}, "0 or from 0.000001 to 1,000,000.* 1e.39"),
+    "a weight that vanishes": ({"weight": {"due": 1e-60}}, 'weight of "due" must be 0 or.*1e-60'),
     "a weight that is none": ({"weight": "1"}, "must be a number"),
     "a weight of nothing": ({"weight": {"other": 1}}, 'weight of "other" belongs to no question'),
     "an empty family": ({"family": " "}, "family must be a name"),
@@ -93,6 +95,36 @@ def test_bad_rows(case: str) -> None:
     with pytest.raises(ExampleError, match=message) as caught:
         parse_example(json.dumps(content).encode(), "rows, line 7")
     assert str(caught.value).startswith("rows, line 7")
+
+
+def test_the_bounds_of_a_weight() -> None:
+    for weight in (0, 1e-6, 0.5, 0.98, 1, 1_000_000):
+        assert set(example(weight=weight).weights.values()) == {float(weight)}
+
+
+def test_errors_show_the_beginning_of_a_field() -> None:
+    long = "x" * 10_000
+    changes: list[dict[str, Any]] = [
+        {"family": [long]},
+        {"split": long},
+        {long: 1},
+        {"answers": dict(ANSWERS) | {long: 1}},
+        {"answers": dict(ANSWERS) | {"route": long}},
+        {"weight": {long: 1}},
+        {"questions": {long: {}}},
+        {"questions": {**QUESTIONS, long: QUESTIONS["due"]}},
+    ]
+    for change in changes:
+        with pytest.raises(ExampleError) as caught:
+            example(**change)
+        assert len(str(caught.value)) < 300
+
+
+def test_errors_speak_of_rows() -> None:
+    for line in (b"{", b"[]", b"\xff", b'{"a": 1, "a": 2}', b'{"a": 1e999}'):
+        with pytest.raises(ExampleError, match="row") as caught:
+            parse_example(line, "line 7")
+        assert "request" not in str(caught.value)
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"state": NaN}', b"\xff", b'{"a":1,"a":2}'])

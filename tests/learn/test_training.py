@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,7 +70,7 @@ def test_equal_runs_give_equal_bits(model: Path, data: Path, tmp_path: Path) -> 
     assert curve(other) != curve(found[0])
 
 
-@pytest.mark.parametrize(("step", "share"), [(0, 0.0), (2, 0.4), (3, 0.0)])
+@pytest.mark.parametrize(("step", "share"), [(1, 0.0), (2, 0.4), (3, 0.0)])
 def test_an_interrupted_run_goes_on_to_the_bit(
     step: int, share: float, model: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -118,11 +119,43 @@ def test_resumed_otherwise(model: Path, data: Path, tmp_path: Path) -> None:
     save_decider(tmp_path / "base", "qwen2", layers=1, seed=1)
     with pytest.raises(TrainingError, match="base was"):
         run(tmp_path / "base", data, out, resume=True)
-    (out / STATE).write_bytes(before[: len(before) // 2])
-    with pytest.raises(TrainingError, match="is damaged"):
-        run(model, data, out, resume=True)
+    flipped = bytes([*before[:-1], before[-1] ^ 1])
+    for damaged in (before[: len(before) // 2], flipped):
+        (out / STATE).write_bytes(damaged)
+        with pytest.raises(TrainingError, match="is damaged"):
+            run(model, data, out, resume=True)
     (out / STATE).write_bytes(before)
     assert run(model, data, out, resume=True).ending == "finished"
+
+
+def test_resumed_on_a_model_that_computes_otherwise(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
+    """The weights are the same, and what is trained isn't."""
+    base, out = tmp_path / "base", tmp_path / "out"
+    shutil.copytree(model, base)
+    run(base, data, out, **stop_at(1))
+    whole = (base / "config.json").read_text()
+    (base / "config.json").write_text(json.dumps(json.loads(whole) | {"rms_norm_eps": 0.1}))
+    with pytest.raises(TrainingError, match=r"begun otherwise: config was [0-9a-f]{64} and is"):
+        run(base, data, out, resume=True)
+    (base / "config.json").write_text(whole)
+    tokenizer = json.loads((base / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    a, b = "x", "y"
+    vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
+    (base / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(TrainingError, match=r"begun otherwise: tokenizer was [0-9a-f]{64} and is"):
+        run(base, data, out, resume=True)
+
+
+def test_resumed_without_the_best_adapter(model: Path, data: Path, tmp_path: Path) -> None:
+    out, settings = tmp_path / "out", replace(SMALL, eval_every=1, max_steps=3)
+    first = run(model, data, out, settings, **stop_at(2))
+    assert first.document["best_step"] > 0
+    (out / ADAPTER).unlink()
+    with pytest.raises(TrainingError, match=r"is gone: the adapter of step \d"):
+        run(model, data, out, settings, resume=True)
 
 
 def test_patience(model: Path, data: Path, tmp_path: Path) -> None:
@@ -131,7 +164,7 @@ def test_patience(model: Path, data: Path, tmp_path: Path) -> None:
     trained = run(model, data, tmp_path / "out", settings)
     assert trained.ending == "patience"
     assert (trained.document["steps"], trained.document["best_step"]) == (3, 1)
-    assert "makes it worse" in trained.notes[0]
+    assert "never fell below" in trained.notes[0]
 
 
 def test_the_best_one_is_kept(

@@ -95,6 +95,7 @@ def test_folders_that_are_refused(model: Path, data: Path, tmp_path: Path) -> No
     (full / "mine.txt").write_text("x")
     with pytest.raises(TrainingError, match="isn't empty"):
         run(model, data, full)
+    assert run(model, data, full, replace(SMALL, max_steps=1), force=True).ending == "finished"
     (full / "calibration.json").write_text("{}")
     assert run(model, data, full, replace(SMALL, max_steps=1), force=True).ending == "finished"
     assert (full / "mine.txt").read_text() == "x"

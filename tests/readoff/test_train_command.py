@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -115,10 +116,15 @@ def test_what_is_refused(model: str, data: str, tmp_path: Path) -> None:
         call("--model", "nowhere", "--data", data, "--out", str(tmp_path / "adapter"))
     with pytest.raises(AssertionError, match="2: "):
         call("--model", model, "--data", "none", "--out", str(tmp_path / "adapter"))
+    with pytest.raises(AssertionError, match=r"2: (?s:.*)--resume goes on with what --force"):
+        call(*fixed, "--resume", "--force")
     assert not (tmp_path / "adapter").exists()
 
 
-def test_ctrl_c_saves_and_exits_with_130(model: str, data: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_ends_the_command(
+    number: signal.Signals, status: int, model: str, data: str, tmp_path: Path
+) -> None:
     """A process of its own, as a user has it."""
     out = tmp_path / "adapter"
     code = (
@@ -132,21 +138,39 @@ def test_ctrl_c_saves_and_exits_with_130(model: str, data: str, tmp_path: Path) 
     deadline = time.monotonic() + 300
     while not (out / STATE).is_file() and time.monotonic() < deadline:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=300)
-    assert process.returncode == 130, said
+    assert process.returncode == status, said
     assert "--resume goes on from here" in said
     assert (out / STATE).is_file()
     assert json.loads((out / "training.json").read_text())["ending"] == "interrupted"
 
 
-def test_the_second_ctrl_c_stops_at_once() -> None:
+def test_interrupted_before_the_first_step(
+    model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = train_run.Stop()
+    stop.set()
+    monkeypatch.setattr(train_run, "interruptible", lambda: nullcontext(stop))
+    out = tmp_path / "adapter"
+    with pytest.raises(AssertionError, match=f"before the first step was done: {out} is as it was"):
+        call("--model", model, "--data", data, "--out", str(out))
+    assert not out.exists()
+
+
+def test_the_second_signal_stops_at_once() -> None:
     with train_run.interruptible() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+    with train_run.interruptible() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.is_set()
+        with pytest.raises(SystemExit, match="143"):
+            signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_a_log_gets_a_line_now_and_then(

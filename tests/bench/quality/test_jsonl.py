@@ -52,7 +52,7 @@ def test_a_line_becomes_a_request_with_targets(tmp_path: Path) -> None:
 
 def test_a_training_row_is_a_decision_a_weight(tmp_path: Path) -> None:
     """`readoff calibrate` and `readoff train` take the same files."""
-    weights = {name: 0.5 for name in GOOD["questions"]}
+    weights = dict.fromkeys(GOOD["questions"], 0.5)
     first = next(iter(weights))
     told = {"family": {first: "routing"}, "language": "en", "split": "valid", "licence": "CC0"}
     row = GOOD | told | {"weight": weights | {first: 1.0}, "group": "g", "source": "s"}

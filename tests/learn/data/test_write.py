@@ -73,6 +73,47 @@ def test_a_full_disk_leaves_everything_as_it_was(
         assert (folder / "train.jsonl").read_text() == "old\n"
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_an_interrupted_exchange_puts_the_old_one_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    """Ctrl-C between the two renames, or as the first one returns; the folder may be a link."""
+    made(tmp_path / "real")
+    folder = tmp_path / "set"
+    folder.symlink_to("real")
+    really = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if Path(source).name == "new":
+            raise KeyboardInterrupt
+        really(source, target)
+        if moved and Path(target).name == "old":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(write.os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(folder, FILES, force=True)
+    assert folder.is_symlink()
+    assert (folder / "train.jsonl").read_text() == "old\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["real", "set"]
+
+
+def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made(tmp_path / "set")
+    really = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if Path(target) == folder:
+            raise OSError(5, "Input/output error")
+        really(source, target)
+
+    monkeypatch.setattr(write.os, "replace", replace)
+    with pytest.raises(DataError, match=r"can't be put back .* It is in .*old: move") as caught:
+        write_folder(folder, FILES, force=True)
+    old = Path(str(caught.value).split("It is in ")[1].split(": move")[0])
+    assert (old / "train.jsonl").read_text() == "old\n"
+
+
 def test_a_failed_exchange_puts_the_old_one_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
