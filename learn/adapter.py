@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
 from readoff.engine.card import CARD_FILE, Card
-from readoff.engine.lora import CONFIG, WEIGHTS
+from readoff.engine.lora import CONFIG, WEIGHTS, read_adapter_config
 from readoff.learn.errors import TrainingError
 from readoff.learn.files import write_bytes, write_json
 from readoff.learn.lora import Lora
@@ -48,6 +49,37 @@ def save_adapter(folder: Path, lora: Lora, stored: Stored) -> int:
     content = save(adapter_tensors(lora, stored), metadata={"format": "pt"})
     write_bytes(folder / WEIGHTS, content)
     return len(content)
+
+
+def begin_from(folder: Path, lora: Lora) -> None:
+    """Give a fresh adapter the matrices of an earlier one, which `resolve` has checked.
+
+    Raises TrainingError unless both change the same matrices in the same way.
+    """
+    config = read_adapter_config(folder)
+    stored = load_file(folder / WEIGHTS)
+    own = {
+        f"{_PREFIX}{name}.lora_{letter}.weight": matrix
+        for name, a, b in lora.pairs()
+        for letter, matrix in (("A", a), ("B", b))
+    }
+    scale = lora.alpha / lora.rank
+    alike = all(math.isclose(config.scale_of(name), scale) for name, _, _ in lora.pairs())
+    shapes = {name: tuple(matrix.shape) for name, matrix in own.items()}
+    if not alike or {name: tuple(one.shape) for name, one in stored.items()} != shapes:
+        raise TrainingError(
+            f"The adapter {folder} is of rank {config.rank} and alpha {config.alpha:g} for "
+            f"{_told(config.target_modules)}; this training is of rank {lora.rank} and alpha "
+            f"{lora.alpha:g} for {_told(lora.targets)}. Give --rank, --alpha and --target-modules "
+            "as they are there."
+        )
+    with torch.no_grad():
+        for name, matrix in own.items():
+            matrix.copy_(stored[name])
+
+
+def _told(modules: str | Sequence[str]) -> str:
+    return modules if isinstance(modules, str) else ", ".join(sorted(modules))
 
 
 def adapter_config(lora: Lora, base: str, revision: str | None = None) -> dict[str, Any]:

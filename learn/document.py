@@ -27,8 +27,8 @@ def document(
     peak_bytes: int | None,
     adapter: str | None,
 ) -> dict[str, Any]:
-    """Everything as JSON values. Seconds and bytes are plain numbers; `valid.before` is the base
-    without an adapter, `valid.best` the adapter that is stored, whose digest `adapter` is."""
+    """Everything as JSON values. Seconds and bytes are plain numbers; `valid.before` is what the
+    training began with, `valid.best` the adapter that is stored, whose digest `adapter` is."""
     curve = progress.curve
     trained = [record for record in curve if "loss" in record]
     measured = [record for record in curve if "valid_nll" in record]

@@ -21,11 +21,11 @@ from readoff.engine.compute import on_compute_thread
 from readoff.engine.config import ModelConfig
 from readoff.engine.host import check_threads
 from readoff.engine.loading import find_card, load_renderer
-from readoff.engine.lora import CONFIG, WEIGHTS
+from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
 from readoff.engine.prompt import Renderer
 from readoff.engine.runtime import choose_dtype, keep_heap, threads
 from readoff.engine.source import DEMO, DEMO_BARE, DEMO_BASE, bare, resolve
-from readoff.learn.adapter import adapter_config, save_config, save_labels
+from readoff.learn.adapter import adapter_config, begin_from, save_config, save_labels
 from readoff.learn.dataset import Dataset, load_dataset
 from readoff.learn.document import document
 from readoff.learn.errors import ExampleError, TrainingError
@@ -45,7 +45,8 @@ class Source:
     """What is trained: a model (see `resolve`), and how it is run. "demo" means the model without
     the adapter that comes with it.
 
-    `name` is what the adapter says its base is; by default the model's own name.
+    `name` is what the adapter says its base is; by default the model's own name. `init` is an
+    earlier adapter (folder or hub id) to go on from: its matrices and labels, nothing else of it.
     """
 
     model: str = DEMO
@@ -54,6 +55,7 @@ class Source:
     dtype: str = "auto"
     thread_count: int | None = None
     name: str | None = None
+    init: str | None = None
 
     @property
     def base(self) -> str:
@@ -107,25 +109,35 @@ def train(
     check_threads(source.thread_count)
     dataset = load_dataset(data, valid_share=settings.valid_share, seed=settings.seed)
     checkpoint = resolve(bare(source.model), revision=source.revision)
-    card = find_card(checkpoint, source.card)
+    begun = None if source.init is None else _begun(source)
+    card = find_card(begun or checkpoint, source.card)
     renderer = load_renderer(checkpoint, card)
     _check_rank(settings.rank, checkpoint.config)
     dataset = _within_limit(dataset, renderer, settings, checkpoint.config.max_position_embeddings)
     for text in dataset.notes:
         note(text)
-    with prepared(out, [*checkpoint.folders, *data], resume=resume, force=force):
-        work = partial(
-            _train, source, checkpoint, card, renderer, dataset, out, settings, resume, stop, tell
-        )
+    opened = _Opened(checkpoint, begun, card, renderer, dataset)
+    read = [*(begun or checkpoint).folders, *data]
+    with prepared(out, read, resume=resume, force=force):
+        work = partial(_train, source, opened, out, settings, resume, stop, tell)
         return on_compute_thread(work)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What is known before the weights are loaded. `begun`: the base with an adapter to go on
+    from."""
+
+    checkpoint: Checkpoint
+    begun: AdaptedCheckpoint | None
+    card: Card
+    renderer: Renderer
+    dataset: Dataset
 
 
 def _train(
     source: Source,
-    checkpoint: Checkpoint,
-    card: Card,
-    renderer: Renderer,
-    dataset: Dataset,
+    opened: _Opened,
     out: Path,
     settings: Settings,
     resume: bool,
@@ -134,29 +146,33 @@ def _train(
 ) -> Trained:
     device = torch.device("cpu")
     dtype = choose_dtype(source.dtype, device)
+    checkpoint, begun, dataset = opened.checkpoint, opened.begun, opened.dataset
     with threads(source.thread_count), PeakMemory(0.05) as memory:
         keep_heap()
         backbone = Backbone.load(checkpoint.config, checkpoint, dtype, device)
         lora = Lora(backbone, settings.targets, settings.rank, settings.alpha, settings.seed)
+        if begun is not None:
+            begin_from(begun.folder, lora)
         facts = {
             **settings.to_json(),
+            "init": None if begun is None else begun.adapter_digest(),
             "data": dataset.digest,
             "base": checkpoint.digest(),
             "config": _digest_of(checkpoint.config),
-            "tokenizer": renderer.tokenizer.digest,
-            "template": renderer.template.digest,
-            "labels": card.labels.to_json(),
+            "tokenizer": opened.renderer.tokenizer.digest,
+            "template": opened.renderer.template.digest,
+            "labels": opened.card.labels.to_json(),
             "dtype": str(dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
         }
         trainer = _trainer(
-            backbone, lora, dataset, Lines(renderer), renderer, out, settings, facts, stop, tell
+            backbone, lora, dataset, opened.renderer, out, settings, facts, stop, tell
         )
         config = adapter_config(lora, source.base, source.base_revision)
 
         def describe() -> None:
             save_config(out, config)
-            save_labels(out, card)
+            save_labels(out, opened.card)
 
         def begin() -> None:
             replace(out)
@@ -175,11 +191,17 @@ def _train(
     return Trained(ending, made, finish(out, made, ending) if at.step else ())
 
 
+def _begun(source: Source) -> AdaptedCheckpoint:
+    """The base with the adapter to go on from, which fits it and was trained on it."""
+    checkpoint = resolve(bare(source.model), source.init, source.revision)
+    assert isinstance(checkpoint, AdaptedCheckpoint)
+    return checkpoint
+
+
 def _trainer(
     backbone: Backbone,
     lora: Lora,
     dataset: Dataset,
-    plain: Lines,
     renderer: Renderer,
     out: Path,
     settings: Settings,
@@ -191,7 +213,7 @@ def _trainer(
         backbone,
         lora,
         sample(dataset.valid, settings.eval_rows, settings.seed),
-        plain,
+        Lines(renderer),
         micro_tokens=settings.micro_tokens,
         stored=settings.stored,
     )

@@ -101,6 +101,13 @@ def train(
         str | None,
         typer.Option(metavar="NAME", help="What the adapter calls its base (default: MODEL)."),
     ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADAPTER",
+            help="Go on from an earlier adapter of the same rank and modules.",
+        ),
+    ] = None,
     card: options.CardPath = None,
     revision: options.Revision = None,
     dtype: options.DtypeOption = options.Dtype.AUTO,
@@ -126,6 +133,8 @@ def train(
         readoff train --data rows.jsonl --data feedback.jsonl --out my-adapter --limit-time 120
 
         readoff train --data rows --out my-adapter --resume
+
+        readoff train --data new-rows --init my-adapter --out my-better-adapter
 
         readoff decide --model demo --adapter my-adapter --request request.json
     """
@@ -167,6 +176,7 @@ def train(
         dtype=dtype.value,
         thread_count=threads,
         name=base_name,
+        init=init,
     )
     run(source, data, out, settings, resume=resume, force=force, json_output=json_output)
 

@@ -30,6 +30,47 @@ def content(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
+def test_an_earlier_adapter_is_gone_on_from(tmp_path: Path, model: Path, data: Path) -> None:
+    first = run(model, data, tmp_path / "first", replace(SMALL, max_steps=4))
+    again = started(model, tmp_path / "first")
+    second = train(again, [data], tmp_path / "second", ONE).document
+    assert second["valid"]["before"]["nll"] == pytest.approx(
+        first.document["valid"]["best"]["nll"], abs=1e-6
+    )
+    assert second["facts"]["init"] == first.document["digests"]["adapter"]
+    config = json.loads((tmp_path / "second" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == str(model.resolve())
+
+
+def started(model: Path, init: Path) -> Source:
+    return Source(model=str(model), dtype="fp32", thread_count=1, init=str(init))
+
+
+@pytest.mark.parametrize(
+    "change", [{"rank": 8, "alpha": 16.0}, {"alpha": 16.0}, {"targets": ("q_proj",)}]
+)
+def test_an_earlier_adapter_of_another_form(
+    tmp_path: Path, model: Path, data: Path, change: Any
+) -> None:
+    run(model, data, tmp_path / "first", ONE)
+    with pytest.raises(TrainingError, match=r"of rank 4 and alpha 8 for down_proj, o_proj"):
+        train(started(model, tmp_path / "first"), [data], tmp_path / "new", replace(ONE, **change))
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_earlier_adapter_is_not_written_over(tmp_path: Path, model: Path, data: Path) -> None:
+    run(model, data, tmp_path / "first", ONE)
+    before = content(tmp_path / "first")
+    again = started(model, tmp_path / "first")
+    with pytest.raises(TrainingError, match="is what the training reads from"):
+        train(again, [data], tmp_path / "first", ONE, force=True)
+    assert content(tmp_path / "first") == before
+    two = replace(SMALL, max_steps=2, eval_every=1)
+    train(again, [data], tmp_path / "second", two, **stop_at(1))
+    with pytest.raises(TrainingError, match=r"init was .* and is None"):
+        run(model, data, tmp_path / "second", two, resume=True)
+
+
 def hopeless(model: Path, data: Path, patch: pytest.MonkeyPatch) -> list[Callable[[Path], None]]:
     """Trainings that fail, or are interrupted, before their first step is done."""
 
