@@ -49,15 +49,17 @@ def test_bash_accepts_the_script(path: Path) -> None:
         assert os.access(path, os.X_OK)
 
 
-def test_a_broken_shim_is_passed_over(only: Path) -> None:
+def test_a_broken_shim_is_passed_over(only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A version manager's `python3` can be on PATH and fail when it is run."""
+    monkeypatch.delenv("PYTHON", raising=False)
     program(only / "python3", "echo 'command not found' >&2; exit 127")
     program(only / "python3.12", f'exec {sys.executable} "$@"')
     done = bash(FIND, PATH=str(only))
     assert done.stdout.strip() == sys.executable
 
 
-def test_no_python_is_one_clear_error(only: Path) -> None:
+def test_no_python_is_one_clear_error(only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHON", raising=False)
     done = bash(FIND, PATH=str(only))
     assert done.returncode == 1
     assert "no usable Python 3.11+ found" in done.stderr

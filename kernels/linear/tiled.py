@@ -2,7 +2,10 @@
 
 Libraries choose blocking, and with it the order of additions, by the number of rows. Here every
 call multiplies the same number of rows, the last tile filled up with zeros. (Where weights can't
-be packed the BLAS was seen to break this for rows of 6 numbers, never for multiples of 4.)
+be packed the BLAS was seen to break this for rows of 6 numbers, never for multiples of 4. Where the
+processor has no bf16 the library's emulation breaks it too, with three threads: rows at the border
+of two threads' shares add up in another order. Plain weights below fp32 are therefore packed first,
+or multiplied in fp32 where there is no packed layout.)
 
 The size was chosen by measuring (AVX512-bf16, one thread, packed weights of 1024 -> 7168 and
 3584 -> 1024), as times of the whole product in bf16:
@@ -20,7 +23,7 @@ from __future__ import annotations
 import torch
 
 from readoff.kernels.dispatch import Site, Verdict
-from readoff.kernels.linear.cpu import linear_packed, linear_plain
+from readoff.kernels.linear.cpu import linear_packed, linear_plain, pack
 from readoff.kernels.linear.int8 import linear_int8, serves_int8
 from readoff.kernels.linear.quantised import QuantisedWeight, Weight
 
@@ -35,12 +38,18 @@ def linear_tiled(x: torch.Tensor, weight: Weight, bias: torch.Tensor | None) -> 
     """Tiles of `TILE` rows, one after the other. int8 sums are exact and need no tiles."""
     if isinstance(weight, QuantisedWeight):
         return linear_int8(x, weight, bias)
+    dtype = x.dtype
+    if dtype != torch.float32 and not weight.is_mkldnn:
+        weight = pack(weight)
+        if not weight.is_mkldnn:
+            bias = None if bias is None else bias.float()
+            x, weight = x.float(), weight.float()
     product = linear_packed if weight.is_mkldnn else linear_plain
     rows, width = x.shape
     x = x.contiguous()
     if x.data_ptr() % _ALIGNMENT:
         x = x.clone()
-    out = torch.empty(rows, weight.shape[0], dtype=x.dtype, device=x.device)  # [T, N]
+    out = torch.empty(rows, weight.shape[0], dtype=dtype, device=x.device)  # [T, N]
     whole = rows - rows % TILE
     for at in range(0, whole, TILE):
         out[at : at + TILE] = product(x[at : at + TILE], weight, bias)
