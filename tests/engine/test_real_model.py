@@ -132,6 +132,6 @@ def test_8k_tokens_need_no_more_than_their_activations_and_keys(demo_checkpoint:
     name = str(dtype).removeprefix("torch.")
     command = [sys.executable, "-c", MEMORY, str(demo_checkpoint), str(tokens), name]
     env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**18)}
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, env=env)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=1200, env=env)
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) <= allowed
