@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any
 
 import pytest
@@ -16,12 +17,30 @@ from .test_endpoint import ASK, TEAM
 
 
 def test_every_level_asks_what_it_is_bounded_to() -> None:
+    # Nobody is answered until as many requests as the level names are there: fewer in flight
+    # would break the barrier, more would show in `busiest`, however slow the machine is.
+    gate = threading.Barrier(1)
+    seen: list[int] = []
+
+    def together(body: dict[str, Any]) -> Any:
+        gate.wait(timeout=60)
+        return servers.decided(body)
+
     with (
-        servers.serving(servers.systemone(servers.slow(servers.decided, 0.01))) as server,
+        servers.serving(servers.systemone(together)) as server,
         Endpoint(server.url) as endpoint,
     ):
-        levels = list(sweep(endpoint, [ASK, TEAM], Bounds((1, 2, 4), requests=8)))
-        assert server.busiest in (3, 4)
+
+        def begin(level: Level) -> None:
+            nonlocal gate
+            gate = threading.Barrier(level.concurrency)
+            server.busiest = 0
+
+        levels = []
+        for level in sweep(endpoint, [ASK, TEAM], Bounds((1, 2, 4), requests=8), begin):
+            levels.append(level)
+            seen.append(server.busiest)
+    assert seen == [1, 2, 4]
     assert [level.concurrency for level in levels] == [1, 2, 4]
     for level in levels:
         assert len(level.runs) == 8
@@ -29,7 +48,6 @@ def test_every_level_asks_what_it_is_bounded_to() -> None:
         assert level.decisions == 4 * 3 + 4
         assert level.complete
         assert not level.failures
-    assert levels[2].wall < levels[0].wall
 
 
 def test_time_bounds_a_level_too() -> None:
@@ -39,7 +57,7 @@ def test_time_bounds_a_level_too() -> None:
     ):
         (level,) = sweep(endpoint, [TEAM], Bounds((1,), requests=1000, seconds=0.12))
     assert 1 <= len(level.runs) <= 3
-    assert level.wall < 1
+    assert level.wall >= 0.05
 
 
 def test_nonsense_is_counted_and_the_sweep_goes_on() -> None:
