@@ -2,8 +2,9 @@
 
 A source is "demo" (the demonstration model with the adapter that readoff brings along), "demo-base"
 (the same model as its makers published it), a model folder, a .gguf file, a hub id, or an adapter
-(folder or hub id), whose base is looked up in its adapter_config.json. What lies on the disk wins
-over the hub.
+(folder or hub id), whose base is looked up in its adapter_config.json. An adapter that `readoff
+train` recorded to be trained on the demonstration model's file is opened on just that file. What
+lies on the disk wins over the hub.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from readoff.adapters import DEMO as DEMO_ADAPTER
+from readoff.engine.adapter_record import recorded
 from readoff.engine.checkpoint import Checkpoint, HeadChoice, open_checkpoint
 from readoff.engine.errors import AdapterError, SourceError
+from readoff.engine.fetch import DEMO as DEMO_FILE
 from readoff.engine.fetch import fetch_demo, is_offline
 from readoff.engine.lora import CONFIG, AdaptedCheckpoint, read_adapter_config
 from readoff.engine.progress import Progress
@@ -59,8 +62,8 @@ def resolve(
     progress: Progress | bool | None = None,
     snapshot: Snapshot | None = None,
 ) -> Checkpoint:
-    """Open `source`, with `adapter` (a folder or hub id) merged in last; in "demo" it takes the
-    place of the adapter that comes with it.
+    """Open `source`, with `adapter` (a folder, a hub id, or "demo" for the one that comes with
+    readoff) merged in last; in the model "demo" it takes the place of that one.
 
     `revision` is the hub revision of `source`; a base named by an adapter uses the revision that
     the adapter recorded. `head` concerns GGUF files. `snapshot` replaces the hub in tests. The
@@ -87,6 +90,9 @@ def resolve(
         if depth >= _MAX_DEPTH:
             raise AdapterError(f"{path}: adapters on adapters go deeper than {_MAX_DEPTH}.")
         base = _base_of(path, config.base)
+        beside = recorded(path)
+        if base == DEMO_BASE and beside is not None and beside[0] == DEMO_FILE.sha256:
+            base = DEMO_BARE
         try:
             below = open_any(base, config.base_revision, depth + 1)
         except SourceError as error:
@@ -99,7 +105,8 @@ def resolve(
     if adapter is None and str(source) == DEMO:
         return AdaptedCheckpoint(checkpoint, DEMO_ADAPTER)
     if adapter is not None:
-        folder = _locate(str(adapter), None, find)
+        own = str(adapter) == DEMO and not Path(DEMO).exists()
+        folder = DEMO_ADAPTER if own else _locate(str(adapter), None, find)
         _check_names(opened, folder)
         checkpoint = AdaptedCheckpoint(checkpoint, folder)
     return checkpoint

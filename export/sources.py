@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from readoff.engine.adapter_record import recorded
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import Checkpoint, digest_files
 from readoff.engine.errors import CardError, ExportError
 from readoff.engine.loading import find_card
-from readoff.engine.lora import CONFIG, RECORD, WEIGHTS, AdaptedCheckpoint
+from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
 from readoff.engine.progress import Progress
 from readoff.engine.source import resolve
 from readoff.export.base import base_of
@@ -47,20 +47,11 @@ def check_base(source: str | Path, checkpoint: Checkpoint, quantised: str | None
 def _trained_beside(checkpoint: Checkpoint) -> bool:
     """Whether all adapters were, one after the other."""
     while isinstance(checkpoint, AdaptedCheckpoint):
-        told = _record(checkpoint.folder)
-        if told != (checkpoint.base.digest(), _own_digest(checkpoint.folder)):
+        own = _own_digest(checkpoint.folder)
+        if recorded(checkpoint.folder) != (checkpoint.base.digest(), own):
             return False
         checkpoint = checkpoint.base
     return True
-
-
-def _record(adapter: Path) -> object:
-    """The digests of base and adapter in an adapter's record; None where there is no such one."""
-    try:
-        found = json.loads((adapter / RECORD).read_bytes())
-        return found["facts"]["base"], found["digests"]["adapter"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
 
 
 def _own_digest(adapter: Path) -> str:

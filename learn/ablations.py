@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from readoff.bench.report.result import write_text
-from readoff.engine.errors import ReadoffError
 from readoff.learn.evaluate.bars import bars
 from readoff.learn.evaluate.subject import Options
+from readoff.learn.failing import exit_with
 from readoff.learn.variants import SMALL, STATES, VALID_STATES, Setup, markdown, run
 
 _EXAMPLES = """examples:
@@ -28,17 +27,10 @@ gets ablations.json and ablations.md. Exit codes: 0 done, 1 an error, 2 wrong us
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. `arguments` defaults to those of the process."""
     given = _parser().parse_args(arguments)
-    try:
-        _run(given)
-    except ReadoffError as error:
-        print(f"readoff: error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    sys.exit(0)
+    exit_with(lambda: _run(given))
 
 
-def _run(given: argparse.Namespace) -> None:
+def _run(given: argparse.Namespace) -> int:
     setup = Setup(
         model=given.model,
         data=given.data,
@@ -57,6 +49,7 @@ def _run(given: argparse.Namespace) -> None:
     write_text(given.out / "ablations.json", text + "\n")
     write_text(given.out / "ablations.md", markdown(document))
     print(text if given.json else markdown(document), end="")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--model", default="demo", help="the base, without any adapter (default: demo)")
+    add("--model", default="demo", help="the base (default: demo, here without its adapter)")
     add("--data", type=Path, required=True, metavar="DIR", help="made by readoff.learn.data")
     add("--estimated", type=Path, metavar="DIR", help="the same with --weights estimated")
     add("--out", type=Path, required=True, metavar="DIR", help="adapters and findings")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from readoff.bench.records import Ask
 from readoff.bench.report.result import write_text
-from readoff.engine.errors import ReadoffError
 from readoff.learn.evaluate.bars import bars
 from readoff.learn.evaluate.decisions import Decisions, only, read_decisions, sample
+from readoff.learn.failing import exit_with
 from readoff.learn.links import Chain, passed, table
 
 ITEMS = 200
@@ -32,13 +31,7 @@ usage."""
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. `arguments` defaults to those of the process."""
     given = _parser().parse_args(arguments)
-    try:
-        sys.exit(_run(given))
-    except ReadoffError as error:
-        print(f"readoff: error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    exit_with(lambda: _run(given))
 
 
 def items(decisions: Decisions, count: int, seed: int) -> tuple[Ask, ...]:
@@ -77,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--model", default="demo", help="the base, without any adapter (default: demo)")
+    add("--model", default="demo", help="the base (default: demo, here without its adapter)")
     add("--adapter", type=Path, required=True, metavar="DIR", help="the adapter's folder")
     add("--test", type=Path, nargs="+", required=True, metavar="FILE", help="labelled rows")
     add("--work", type=Path, required=True, metavar="DIR", help="for what is made on the way")

@@ -1,6 +1,6 @@
 """`python -m readoff.learn.model_card`: the README of an adapter, from its own records alone.
 
-Every figure comes from training.json, data.json, evaluation.json and (where it is there)
+Every figure comes from training.json, evaluation.json and (where they are there) data.json and
 chain.json; nothing is copied by hand, so a card that is made anew says what was measured last.
 """
 
@@ -17,6 +17,7 @@ from readoff.bench.report.blocks import Table
 from readoff.bench.report.markdown import render_table
 from readoff.bench.report.result import write_text
 from readoff.engine.errors import ReadoffError
+from readoff.engine.fetch import DEMO as DEMO_FILE
 from readoff.learn.evaluate import report
 from readoff.learn.evaluate.contender import CALIBRATED, TRAINED
 from readoff.learn.evaluate.scope import SAMPLE, UNSEEN
@@ -47,8 +48,9 @@ def card(records: Records) -> str:
         _section("Figures", _figures(records)),
         _section("Method", [_METHOD, "", *_settings(records.training)]),
         _section("Training", _training(records.training)),
-        _section("Data", _data(records.data)),
     ]
+    if records.data:
+        parts.append(_section("Data", _data(records.data)))
     if records.chain is not None:
         parts.append(_section("The same answers everywhere", [chain_table(records.chain)]))
     if records.pictures:
@@ -101,8 +103,20 @@ def _front(records: Records) -> str:
         "one forward pass, and are meant to be right as often as they say. Made by "
         "`readoff train`.",
         "",
+        *_beside(records.training),
     ]
     return "\n".join(lines)
+
+
+def _beside(training: Json) -> list[str]:
+    """Where the base was a quantised file, what it was trained beside is not what its name says."""
+    if training.get("facts", {}).get("base") != DEMO_FILE.sha256:
+        return []
+    return [
+        f"It was trained and measured beside the numbers of `{DEMO_FILE.name}` (the model that "
+        "readoff calls `demo-base`); beside the full-precision weights it gives other ones.",
+        "",
+    ]
 
 
 def _use(records: Records) -> str:
@@ -195,8 +209,29 @@ def _settings(training: Json) -> Iterator[str]:
 
 
 def _training(training: Json) -> Iterator[str]:
+    yield from _step(training)
     rest = {key: value for key, value in training.items() if key != "facts"}
     yield from _table("training.json", rest)
+
+
+def _step(training: Json) -> Iterator[str]:
+    """Which step the adapter is of, and how it was chosen."""
+    best, facts = training.get("best_step"), training.get("facts", {})
+    taken = [r for r in training.get("curve", ()) if "loss" in r and r["step"] <= (best or 0)]
+    if not taken:
+        return
+    questions, tokens = (sum(r[key] for r in taken) for key in ("questions", "tokens"))
+    there = training.get("data", {}).get("valid", {}).get("rows", 0)
+    rows = min(facts.get("eval_rows") or there, there)
+    yield (
+        f"The adapter is that of step {best} of the {training['steps']} that were taken: "
+        f"{questions:,} questions, {tokens:,} tokens. The loss on {rows} validation states chose "
+        "the step, so the validation figures below are a little too good; the test split chose "
+        "nothing."
+    )
+    if facts.get("init"):
+        yield f"It began from an earlier adapter (digest {facts['init']})."
+    yield ""
 
 
 def _data(data: Json) -> Iterator[str]:
@@ -233,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     )
     add = parser.add_argument
     add("adapter", type=Path, metavar="ADAPTER", help="the adapter's folder")
-    for name in ("training", "data", "evaluation", "chain"):
+    for name in ("training", "data", "evaluation", "chain"):  # the second and the last may lack
         add(f"--{name}", type=Path, metavar="FILE", help=f"default: ADAPTER/{name}.json")
     add("--notes", type=Path, metavar="FILE", help="Markdown: why something was lost, and so on")
     add("--licence", default="apache-2.0", help="of the adapter (default: apache-2.0)")

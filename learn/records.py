@@ -36,11 +36,11 @@ def read_records(
 ) -> Records:
     """From the adapter's folder; `files` by record ("training", "data", "evaluation", "chain")
     where one lies elsewhere. Raises TrainingError for what is missing, no JSON, or of another
-    adapter."""
+    adapter. data.json and chain.json may be missing."""
     read: dict[str, Json | None] = {}
     for name in ("training", "data", "evaluation", "chain"):
         path = files.get(name) or folder / f"{name}.json"
-        optional = name == "chain" and files.get(name) is None
+        optional = name in ("data", "chain") and files.get(name) is None
         read[name] = None if optional and not path.exists() else _read(path)
     training, data, evaluation = (read[n] or {} for n in ("training", "data", "evaluation"))
     if lacking := [key for key in _NEEDED if key not in evaluation]:
@@ -92,6 +92,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise TrainingError(
-            f"{path} can't be read ({error.strerror or error}). A card is made from training.json, "
-            "data.json and evaluation.json."
+            f"{path} can't be read ({error.strerror or error}). A card is made from training.json "
+            "and evaluation.json, and from data.json and chain.json where they are."
         ) from error

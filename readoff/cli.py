@@ -28,17 +28,7 @@ from readoff.commands import (
     train,
 )
 from readoff.engine.errors import ReadoffError, RequestError
-
-EXTRAS = {
-    "torch": frozenset({"torch", "transformers", "triton", "gguf"}),
-    "torch,bench": frozenset({"matplotlib", "httpx", "xgrammar"}),
-    "torch,calibrate": frozenset({"scipy", "sklearn"}),
-    "torch,learn": frozenset({"peft", "cleanlab"}),
-    "torch,serve": frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client"}),
-    "onnx": frozenset({"onnxruntime"}),
-    "torch,export": frozenset({"onnx", "onnx_ir"}),
-}
-"""What the optional dependencies add, and what each is needed for."""
+from readoff.engine.extras import advice
 
 app = typer.Typer(
     name="readoff",
@@ -88,14 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except ReadoffError as error:
         _fail(_one_line(error))
     except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        extra = next((extra for extra, names in EXTRAS.items() if name in names), None)
-        if extra is None:
+        told = advice(error)
+        if told is None:
             raise
-        _fail(
-            f"this command needs {name}, which isn't installed. "
-            f'Install it with: pip install "readoff[{extra}]"'
-        )
+        _fail(told)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)

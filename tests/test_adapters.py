@@ -13,11 +13,16 @@ from readoff.engine.answers import ChoiceAnswer
 from readoff.engine.card import Card
 from readoff.engine.checkpoint import digest_files
 from readoff.engine.engine import Engine
+from readoff.engine.errors import SourceError
 from readoff.engine.fetch import DEMO as WEIGHTS
 from readoff.engine.lora import CONFIG, RECORD
 from readoff.engine.lora import WEIGHTS as MATRICES
 from readoff.engine.questions import Choice
 from readoff.engine.source import DEMO_BASE, resolve
+from readoff.learn.evaluate.contender import CALIBRATED, DEBIASED, JSON, TRAINED, ZERO_SHOT
+from readoff.learn.evaluate.scope import TEST, UNSEEN
+from readoff.learn.model_card import card
+from readoff.learn.records import read_records
 
 LARGEST = 20_000_000
 """Bytes."""
@@ -42,7 +47,8 @@ def record(name: str) -> Any:
 def test_the_published_layout_and_its_size() -> None:
     names = {path.name for path in DEMO.iterdir()}
     published = {CONFIG, MATRICES, "calibration.json", "label_space.json", "decision.json"}
-    assert names >= published | {"README.md", RECORD, "data.json", "curves.png"}
+    records = {RECORD, "data.json", "evaluation.json", "chain.json", "notes.md"}
+    assert names >= published | records | {"README.md", "curves.png"}
     assert sum(path.stat().st_size for path in DEMO.iterdir()) < LARGEST
 
 
@@ -63,16 +69,41 @@ def test_the_published_files_say_what_the_card_says() -> None:
     assert found.temperature != Card().temperature
 
 
-def test_the_readme_tells_of_licences_and_of_what_the_records_say() -> None:
+def test_what_was_measured_is_of_this_adapter_and_its_temperatures() -> None:
+    digest = digest_files([DEMO / CONFIG, DEMO / MATRICES])
+    evaluation, chain = record("evaluation.json"), record("chain.json")
+    for found in (evaluation, chain):
+        assert found["digests"] == {"weights": WEIGHTS.sha256, "adapter": digest}
+    served = Card.load(DEMO).temperature
+    told = evaluation["temperatures"]["values"]
+    assert told == {kind: getattr(served, kind) for kind in ("choice", "score", "noul")}
+    assert chain["ok"]
+    assert chain["questions"] == 200
+    assert all(link["ok"] for link in chain["links"] if link["bound"] is not None)
+
+
+def test_all_that_was_asked_for_was_measured() -> None:
+    evaluation = record("evaluation.json")
+    assert {scope["name"] for scope in evaluation["scopes"]} >= {TEST, UNSEEN}
+    names = {one["name"] for one in evaluation["contenders"]}
+    assert names == {ZERO_SHOT, DEBIASED, TRAINED, CALIBRATED, JSON}
+    (test,) = (scope for scope in evaluation["scopes"] if scope["name"] == TEST)
+    kinds = {row["kind"] for row in test["rows"]}
+    assert kinds >= {"family", "type", "options", "language"}
+    assert all(gate["verdict"] != "not measured" for gate in evaluation["gates"])
+
+
+def test_the_readme_is_made_from_the_records_and_names_every_loss() -> None:
     readme = (DEMO / "README.md").read_text(encoding="utf-8")
-    sources = record("data.json")["sources"]
-    for told in (*(source["licence"] for source in sources.values()), "Apache-2.0", DEMO_BASE):
-        assert told in readme
-    trained = record(RECORD)
-    for number in (trained["steps"], trained["questions"], trained["tokens"]):
-        assert f"{number:,}" in readme
-    for kind in ("choice", "score", "noul"):
-        assert f"{getattr(Card.load(DEMO).temperature, kind):.3f}" in readme
+    notes = DEMO / "notes.md"
+    assert readme == card(read_records(DEMO, {}, notes, "apache-2.0"))
+    told = notes.read_text(encoding="utf-8")
+    evaluation = record("evaluation.json")
+    missed = [gate["name"] for gate in evaluation["gates"] if gate["verdict"] != "met"]
+    for name in (*missed, *(loss["slice"] for loss in evaluation["losses"])):
+        assert name in told, f"notes.md doesn't explain {name}"
+    for source in record("data.json")["sources"].values():
+        assert source["licence"] in readme
 
 
 def test_no_evaluation_set_was_trained_on() -> None:
@@ -108,3 +139,25 @@ def test_both_names_are_the_same_weights(demo_checkpoint: Path) -> None:
     assert resolve("demo").weights_digest() == resolve("demo-base").digest() == WEIGHTS.sha256
     assert resolve("demo").adapter_folders == (DEMO,)
     assert resolve("demo-base").adapter_folders == ()
+
+
+def test_an_adapter_alone_is_opened_on_the_file_that_it_was_trained_beside(
+    demo_checkpoint: Path, tmp_path: Path
+) -> None:
+    alone = resolve(DEMO)
+    assert (alone.weights_digest(), alone.adapter_folders) == (WEIGHTS.sha256, (DEMO,))
+    assert Card.load(DEMO).digests.weights == alone.weights_digest()
+    assert resolve("demo-base", "demo").adapter_folders == (DEMO,)
+    for name in (CONFIG, MATRICES):
+        (tmp_path / name).write_bytes((DEMO / name).read_bytes())
+
+    def hub(repository: str, revision: str | None) -> Path:
+        raise SourceError(f"asked for {repository}")
+
+    changed = record(RECORD)
+    changed["facts"]["base"] = "0" * 64
+    for text in (None, json.dumps(changed), "[]", "{"):
+        if text is not None:
+            (tmp_path / RECORD).write_text(text)
+        with pytest.raises(SourceError, match=f"asked for {DEMO_BASE}"):
+            resolve(tmp_path, snapshot=hub)

@@ -18,13 +18,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from readoff.engine.errors import ReadoffError
 from readoff.learn.data.build import STATES, Options, build
+from readoff.learn.failing import status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
     given = _parser().parse_args(argv)
+    return status(lambda: _run(given))
+
+
+def _run(given: argparse.Namespace) -> int:
     options = Options(
         sources=given.sources,
         out=given.out,
@@ -34,11 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         model=None if given.model == "none" else given.model,
         force=given.force,
     )
-    try:
-        document = build(options, lambda text: print(text, file=sys.stderr))
-    except ReadoffError as error:
-        print(f"readoff: {error}", file=sys.stderr)
-        return 1
+    document = build(options, lambda text: print(text, file=sys.stderr))
     print(json.dumps(document, ensure_ascii=False) if given.json else _text(options, document))
     return 0
 

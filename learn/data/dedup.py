@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
 
 from readoff.bench.quality import bigbench, relevance
 from readoff.learn.data.errors import DataError
@@ -93,6 +92,8 @@ def near(messages: Sequence[Message], texts: Sequence[str]) -> np.ndarray:
 
     Exact Jaccard similarity of sets of 5-letter runs, not an estimate of it by hashes. bool [M].
     """
+    from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
+
     found = np.zeros(len(messages), dtype=bool)
     if not messages or not texts:
         return found

@@ -12,10 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
-from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 
 from readoff.learn.data.errors import DataError
 from readoff.learn.data.messages import OUT_OF_SCOPE, Message, Source
@@ -57,6 +53,8 @@ def posterior(source: Source) -> Posterior:
     Out of fold for its training messages, by a model of all of them for the others. Raises
     DataError for an intent with too few messages to hold any out.
     """
+    from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
+
     train = [m for m in source.splits["train"] if m.intent != OUT_OF_SCOPE]
     intents = tuple(sorted({message.intent for message in train}))
     index = {intent: place for place, intent in enumerate(intents)}
@@ -117,6 +115,10 @@ def _sharpened(rows: NDArray[np.float64], power: float) -> NDArray[np.float64]:
 
 
 def _model() -> Any:  # sklearn has no types
+    from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+
     return make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+"),
         LogisticRegression(C=10.0, max_iter=150, tol=1e-3),

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from readoff.engine.card_fields import DEBIAS
-from readoff.engine.errors import ReadoffError
 from readoff.learn.evaluate.bars import bars
 from readoff.learn.evaluate.chosen import Chosen
 from readoff.learn.evaluate.run import evaluate
 from readoff.learn.evaluate.subject import Options
 from readoff.learn.evaluate.writing import check_folder, write_all
+from readoff.learn.failing import exit_with
 
 _EXAMPLES = """examples:
   python -m readoff.learn.evaluate --model demo --adapter adapters/demo --test data/test.jsonl \\
@@ -31,13 +31,7 @@ only. DIR gets evaluation.json, evaluation.md and pictures. Exit codes: 0 done, 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. `arguments` defaults to those of the process."""
     given = _parser().parse_args(arguments)
-    try:
-        sys.exit(_run(given))
-    except ReadoffError as error:
-        print(f"readoff: error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    exit_with(lambda: _run(given))
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -91,12 +85,17 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--model", default="demo", help="the base, without any adapter (default: demo)")
+    add("--model", default="demo", help="the base (default: demo, here without its adapter)")
     add("--adapter", type=Path, required=True, metavar="DIR", help="the adapter's folder")
     add("--test", type=Path, nargs="+", required=True, metavar="FILE", help="labelled rows")
     add("--out", type=Path, required=True, metavar="DIR", help="where the findings go")
     add("--fit", type=Path, metavar="FILE", help="rows to fit one temperature a type on")
-    add("--bigbench", type=Path, metavar="DIR", help="folder of the public tasks to test on too")
+    add(
+        "--bigbench",
+        type=Path,
+        metavar="DIR",
+        help="folder with bigbench/ and cranfield/",
+    )
     add("--json-rows", type=_count, default=50, metavar="N", help="of a family, for the JSON")
     add("--task-rows", type=_count, metavar="N", help="of a public task at most (default: all)")
     add("--debias", choices=DEBIAS, default="both", help="of the zero-shot model (default: both)")

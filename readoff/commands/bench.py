@@ -27,7 +27,7 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Three minutes on two cores, in place of hours.")
     ] = False,
-    model: options.Model = "demo",
+    model: options.TorchModel = "demo",
     adapter: options.Adapter = None,
     card: options.CardPath = None,
     revision: options.Revision = None,

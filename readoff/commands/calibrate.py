@@ -16,7 +16,7 @@ def calibrate(
     data: Annotated[
         Path, typer.Argument(metavar="DATA.jsonl", help="Labelled decisions.", show_default=False)
     ],
-    model: options.Model = "demo",
+    model: options.TorchModel = "demo",
     out: Annotated[
         Path, typer.Option(metavar="DIR", file_okay=False, help="Where card and report go.")
     ] = OUT,

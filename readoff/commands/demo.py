@@ -13,7 +13,7 @@ from readoff.commands.output import print_json
 
 
 def demo(
-    model: options.Model = "demo",
+    model: options.TorchModel = "demo",
     device: options.Device = "auto",
     dtype: options.DtypeOption = options.Dtype.AUTO,
     threads: options.Threads = None,

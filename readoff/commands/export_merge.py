@@ -30,7 +30,7 @@ def merge(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)
     ],
-    model: options.Model = "demo",
+    model: options.TorchModel = "demo",
     adapter: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +55,8 @@ def merge(
     other; decision.json carries template, calibration and digests along. The differences told at
     the end are those between the folder and the unrounded sum, on built-in probes.
 
-    A GGUF file without an adapter is dequantised. A quantised base with an adapter is refused.
+    A GGUF file without an adapter is dequantised. With one it is refused, unless the adapter's
+    training.json says that it was trained beside just this file.
     The folder holds the text model alone: no vision tower, no multi-token prediction.
 
     Examples:

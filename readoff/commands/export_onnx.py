@@ -39,7 +39,7 @@ def onnx(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)
     ],
-    model: options.Model = "demo",
+    model: options.TorchModel = "demo",
     adapter: Annotated[
         list[str] | None,
         typer.Option(

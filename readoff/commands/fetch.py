@@ -6,7 +6,7 @@ from readoff.commands import options
 from readoff.commands.download import DEMO_NAMES, demo_model
 
 
-def fetch(model: options.Model = "demo", revision: options.Revision = None) -> None:
+def fetch(model: options.TorchModel = "demo", revision: options.Revision = None) -> None:
     """Download a model into your cache, and print where it lies.
 
     The demonstration model is checked against its sha256; once it is there, nothing is

@@ -59,8 +59,30 @@ Model = Annotated[
         "file, a LoRA adapter, or a pack.",
     ),
 ]
+TorchModel = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="demo, demo-base (without its adapter), a Hugging Face folder or hub id, a .gguf "
+        "file, or a LoRA adapter.",
+    ),
+]
+"""Where a pack won't do."""
+BareModel = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="The base: demo (here without its adapter), a Hugging Face folder or hub id, a .gguf "
+        "file, or a LoRA adapter to train on top of.",
+    ),
+]
 Adapter = Annotated[
-    str | None, typer.Option(metavar="ADAPTER", help="A LoRA adapter: folder or hub id.")
+    str | None,
+    typer.Option(metavar="ADAPTER", help="A LoRA adapter: folder, hub id, or demo (that of demo)."),
 ]
 CardPath = Annotated[
     Path | None,

@@ -34,7 +34,7 @@ def train(
         Path,
         typer.Option(metavar="ADAPTER", help="The adapter's folder.", show_default=False),
     ],
-    model: options.Model = "demo",
+    model: options.BareModel = "demo",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the unfinished training in ADAPTER.")
     ] = False,
@@ -105,7 +105,7 @@ def train(
         str | None,
         typer.Option(
             metavar="ADAPTER",
-            help="Go on from an earlier adapter of the same rank and modules.",
+            help="Go on from an earlier adapter of equal rank and modules (demo: its own).",
         ),
     ] = None,
     card: options.CardPath = None,

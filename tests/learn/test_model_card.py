@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from readoff.engine.checkpoint import digest_files
+from readoff.engine.fetch import DEMO
 from readoff.learn.errors import TrainingError
 from readoff.learn.model_card import card, flat, main, shown
 from readoff.learn.records import Records, read_records
@@ -221,3 +222,38 @@ def test_records_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "evaluation.json").write_text(json.dumps(evaluation()))
     with pytest.raises(TrainingError, match=r"no adapter_config\.json"):
         read_records(tmp_path, {}, None, "mit")
+
+
+def test_own_rows_have_no_record_of_data(tmp_path: Path) -> None:
+    own = {"digests": {"adapter": weights(tmp_path)}}
+    made = records()
+    for name, document in (("training", dict(made.training)), ("evaluation", evaluation())):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document | own))
+    assert "## Data" not in card(read_records(tmp_path, {}, None, "mit"))
+    with pytest.raises(TrainingError, match=r"data\.json can't be read"):
+        read_records(tmp_path, {"data": tmp_path / "data.json"}, None, "mit")
+
+
+def test_the_step_that_was_kept_and_what_chose_it() -> None:
+    made = records()
+    curve = [{"step": n, "loss": 1.0, "questions": 10, "tokens": 1000 * n} for n in range(1, 4)] + [
+        {"step": 2, "valid_nll": 0.5}
+    ]
+    facts = dict(made.training["facts"]) | {"eval_rows": 400}
+    counts = {"train": {}, "valid": {"rows": 250}}
+    training = dict(made.training) | {"facts": facts, "best_step": 2, "steps": 3, "data": counts}
+    text = card(records(training=training | {"curve": curve}))
+    assert "step 2 of the 3 that were taken: 20 questions, 3,000 tokens" in text
+    assert "on 250 validation states chose" in text
+    assert "earlier adapter" not in text
+    facts["init"] = "0123abcd"
+    assert "began from an earlier adapter (digest 0123abcd)" in card(
+        records(training=training | {"curve": curve})
+    )
+
+
+def test_a_quantised_base_is_told_of() -> None:
+    made = records()
+    assert DEMO.name not in card(made)
+    facts = dict(made.training["facts"]) | {"base": DEMO.sha256}
+    assert DEMO.name in card(records(training=dict(made.training) | {"facts": facts}))
