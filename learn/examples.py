@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from readoff.bench.quality.jsonl import DEFAULT_WEIGHTS
 from readoff.bench.quality.labels import parse_label, parse_weight
 from readoff.engine.errors import RequestError
 from readoff.engine.questions import Question
@@ -34,10 +35,6 @@ from readoff.engine.text import Text
 from readoff.engine.wire import parse_request
 from readoff.learn.errors import ExampleError
 
-ESCALATION = "escalation"
-"""The source of rows that a slow system labelled because the gate turned them away."""
-DEFAULT_WEIGHTS: Mapping[str, float] = {ESCALATION: 0.5}
-"""By source; every other source weighs 1."""
 NO_FAMILY = "none"
 """The family of rows that name none."""
 SPLITS = ("train", "valid", "test")

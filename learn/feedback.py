@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from readoff.bench.quality.jsonl import ESCALATION
 from readoff.bench.quality.labels import normalised, render_label
 from readoff.engine.answers import Answer, Decision, NoulAnswer
 from readoff.engine.questions import Question
 from readoff.engine.text import Text
 from readoff.engine.wire import dumps
-from readoff.learn.examples import ESCALATION
 
 
 def feedback_row(

@@ -2,9 +2,10 @@
 
 One line: `{"state": …, "questions": {id: question}, "answers": {id: label}, "weight": 1.0}`.
 Questions are those of the wire contract; a label is an option's name, a level's index, true or
-false, or an object that gives labels weights. `weight` may be left out. Training rows
-(`readoff.learn.examples`) are read too: their weights by question, `{id: number}`, make one line
-several decisions about a state; what else they say is passed over.
+false, or an object that gives labels weights. `weight` may be left out: it is 1 then, and 0.5 where
+"source" is "escalation". Training rows (`readoff.learn.examples`) are read too: their weights by
+question, `{id: number}`, make one line several decisions about a state; what else they say is
+passed over.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from readoff.engine.errors import RequestError
 from readoff.engine.questions import Question
 from readoff.engine.strict_json import loads
 from readoff.engine.wire import dumps, parse_request
+
+ESCALATION = "escalation"
+"""The source of rows that a slow system labelled because the gate turned them away."""
+DEFAULT_WEIGHTS: Mapping[str, float] = {ESCALATION: 0.5}
+"""By source; every other source weighs 1."""
 
 _FIELDS = {"state", "questions", "answers", "weight"}
 _OF_ROWS = {"family", "language", "split", "group", "source", "licence"}
@@ -84,7 +90,10 @@ def _parse(line: bytes, where: str) -> list[Ask]:
     try:
         targets = _targets(content, request.questions)
         found: dict[float, list[str]] = {}
-        for name, weight in _weights(content.get("weight", 1.0), request.questions).items():
+        source = content.get("source")
+        default = DEFAULT_WEIGHTS.get(source, 1.0) if isinstance(source, str) else 1.0
+        given = content.get("weight", default)
+        for name, weight in _weights(given, request.questions, default).items():
             found.setdefault(weight, []).append(name)
         return [
             Ask(
@@ -99,13 +108,14 @@ def _parse(line: bytes, where: str) -> list[Ask]:
         raise QualityError(f"{where}: {error}.") from error
 
 
-def _weights(given: object, questions: Mapping[str, Question]) -> dict[str, float]:
+def _weights(given: object, questions: Mapping[str, Question], default: float) -> dict[str, float]:
     if not isinstance(given, Mapping):
         return dict.fromkeys(questions, parse_weight(given, "the weight"))
     if stray := [name for name in given if name not in questions]:
         raise ValueError(f'the weight of "{stray[0]}" belongs to no question')
     return {
-        name: parse_weight(given.get(name, 1.0), f'the weight of "{name}"') for name in questions
+        name: parse_weight(given.get(name, default), f'the weight of "{name}"')
+        for name in questions
     }
 
 

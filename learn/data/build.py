@@ -10,6 +10,7 @@ from typing import Literal
 
 from readoff.bench.workloads.lexicon import FAMILIES
 from readoff.learn.data import tokens
+from readoff.learn.data.assemble import BUILT, BUILT_LICENCE
 from readoff.learn.data.banking77 import banking77
 from readoff.learn.data.catalogue import catalogue
 from readoff.learn.data.clinc150 import clinc150
@@ -92,7 +93,8 @@ def build(options: Options, say: Callable[[str], None] = lambda text: None) -> d
         "sources": {
             name: {"licence": source.licence, "sha256": source.digest}
             for name, source in sources.items()
-        },
+        }
+        | {BUILT: {"licence": BUILT_LICENCE, "sha256": None}},
         "dropped": {name: asdict(found) for name, found in dropped.items()},
         "noise": noise.to_json(),
     }

@@ -93,7 +93,7 @@ def decide(
 
         cat request.json | readoff decide --model demo --request -
 
-        readoff decide --request request.json --debias prior --gate 0.8
+        readoff decide --model demo-base --request request.json --debias prior --gate 0.8
 
         readoff decide --model my-pack --request request.json
 

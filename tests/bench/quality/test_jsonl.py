@@ -15,6 +15,7 @@ from readoff.bench.quality.jsonl import read_jsonl, write_jsonl
 from readoff.bench.quality.labels import normalised
 from readoff.bench.records import Ask
 from readoff.engine.questions import Choice, Noul, Score
+from readoff.learn.examples import parse_example
 
 TEAM = {"type": "choice", "instructions": "Who?", "criteria": {"billing": "Money", "sales": None}}
 ANGER = {"type": "score", "criteria": ["Calm", "Annoyed", "Angry"]}
@@ -68,6 +69,18 @@ def test_weight_is_one_unless_given_and_blank_lines_are_passed_over(tmp_path: Pa
     bare = {key: value for key, value in GOOD.items() if key != "weight"}
     file = written(tmp_path, "", "\ufeff" + json.dumps(bare), "  ", GOOD | {"x_source": "mine"})
     assert [ask.weight for ask in read_jsonl(file)] == [1.0, 2.5]
+
+
+def test_a_label_of_a_slow_system_weighs_half_as_in_training(tmp_path: Path) -> None:
+    bare = {key: value for key, value in GOOD.items() if key != "weight"} | {"source": "escalation"}
+    bare["answers"] = GOOD["answers"] | {"anger": 1}
+    name = next(iter(GOOD["questions"]))
+    file = written(tmp_path, bare, bare | {"weight": 2}, bare | {"weight": {name: 1}})
+    weights = [(set(ask.targets), ask.weight) for ask in read_jsonl(file)]
+    every = set(GOOD["questions"])
+    assert weights == [(every, 0.5), (every, 2.0), ({name}, 1.0), (every - {name}, 0.5)]
+    for line, row in zip((bare, bare | {"weight": {name: 1}}), (0.5, 1.0), strict=True):
+        assert parse_example(json.dumps(line).encode(), "here").weights[name] == row
 
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:

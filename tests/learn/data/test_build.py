@@ -186,7 +186,9 @@ def test_data_json_counts_what_is_there(built: Path, read: Read, sources: Path) 
         assert document[split]["questions"] == sum(len(row["questions"]) for row in found)
         families = document[split]["questions_by_family"]
         assert sum(families.values()) == document[split]["questions"]
-    assert document["sources"].keys() == {"clinc150", "banking77"}
+    assert document["sources"].keys() == {"clinc150", "banking77", "forms"}
+    told = {row["source"]: row["licence"] for row in rows["train"]}
+    assert told == {name: document["sources"][name]["licence"] for name in told}
     assert document["seed"] == 1
 
 
