@@ -11,9 +11,9 @@ from dataclasses import dataclass
 class Tick:
     """How far a training is, shown after every pass through the model.
 
-    `step` of `steps` is being worked on, or was the last before an evaluation, `share` of it is
-    done. `loss` is that of the newest whole step. `speed`: tokens trained on a second. `left`:
-    seconds that are likely to remain. None where nothing is known yet.
+    `step` of the `steps` that are expected is being worked on, or was the last before an
+    evaluation; `share` of it is done. `loss` is that of the newest whole step. `speed`: tokens
+    trained on a second. `left`: seconds that are likely to remain. None where nothing is known yet.
     """
 
     what: str
@@ -73,6 +73,13 @@ class Pace:
     def is_up(self) -> bool:
         """Whether another step and the last evaluation don't fit into the limit."""
         return self.limit is not None and self.elapsed + self.longest > self._for_steps
+
+    def expected(self, step: int) -> int:
+        """How many steps it will have taken at its end, as far as the first `step` tell."""
+        if self.limit is None or not self.training:
+            return self.steps
+        more = int((self._for_steps - self.elapsed) * self.done / self.training)
+        return min(self.steps, step + max(0, more))
 
     def left(self, step: int) -> float | None:
         """Seconds until the end, after `step` whole steps."""

@@ -202,7 +202,7 @@ class Trainer:
             Tick(
                 what=what,
                 step=at.step,
-                steps=len(self.steps),
+                steps=self.pace.expected(at.step),
                 share=share,
                 loss=losses[-1] if losses else None,
                 best=at.best,
