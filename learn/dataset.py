@@ -74,6 +74,13 @@ def load_dataset(paths: Sequence[Path], *, valid_share: float = 0.05, seed: int 
             notes.append(
                 f"{repeated} of {len(rows)} rows ({name}) repeat another row, and count again."
             )
+        if against := _contradictions(rows):
+            first, where = against[0]
+            notes.append(
+                f"{len(against)} answer(s) ({name}) contradict an earlier one to the same question "
+                f'about the same state (the first: "{first[:60]}", {where}). The best that can be '
+                "learnt there is their mean."
+            )
     return Dataset(tuple(train), tuple(valid), digest_of(train, valid), tuple(notes))
 
 
@@ -159,6 +166,21 @@ def _heavy(rows: Sequence[Example], name: str, notes: list[str]) -> list[Example
             f"{light} of {len(rows)} rows ({name}) have a weight of zero and were left out."
         )
     return kept
+
+
+def _contradictions(rows: Iterable[Example]) -> list[tuple[str, str]]:
+    """(question's id, place) of each answer that names another option as the likeliest than the
+    first one to the same question about the same state."""
+    first: dict[tuple[str, str], int] = {}
+    found = []
+    for row in rows:
+        state = state_key(row.state)
+        for name, target in row.targets.items():
+            best = target.index(max(target))
+            key = (state, fingerprint(row.questions[name]))
+            if row.weights[name] > 0.0 and first.setdefault(key, best) != best:
+                found.append((name, row.where))
+    return found
 
 
 def _weighted(rows: Iterable[Example]) -> set[str]:

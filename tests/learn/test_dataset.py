@@ -91,7 +91,17 @@ def test_repeated_rows_are_counted(tmp_path: Path) -> None:
     rows = [row("a"), row("a", x_note=1), row("a"), other, row("b"), row("v", split="valid")]
     data = load_dataset([write_rows(tmp_path / "r.jsonl", rows)])
     assert len(data.train) == 5
-    assert data.notes == ("2 of 5 rows (train) repeat another row, and count again.",)
+    assert data.notes[0] == "2 of 5 rows (train) repeat another row, and count again."
+
+
+def test_answers_that_contradict_each_other_are_counted(tmp_path: Path) -> None:
+    other = row("a", answers=dict(ANSWERS) | {"route": "c"})
+    rows = [row("a"), other, other | {"weight": 0}, row("b"), row("v", split="valid")]
+    data = load_dataset([write_rows(tmp_path / "r.jsonl", rows)])
+    assert len(data.notes) == 2  # that a row weighs nothing, and this one
+    assert data.notes[1].startswith("1 answer(s) (train) contradict an earlier one")
+    assert '(the first: "route", ' in data.notes[1]
+    assert "line 2)" in data.notes[1]
 
 
 @pytest.mark.parametrize("seed", range(8))
