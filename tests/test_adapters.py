@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from readoff.engine.lora import WEIGHTS as MATRICES
 from readoff.engine.questions import Choice
 from readoff.engine.source import DEMO_BASE, resolve
 from readoff.learn.evaluate.contender import CALIBRATED, DEBIASED, JSON, TRAINED, ZERO_SHOT
-from readoff.learn.evaluate.scope import TEST, UNSEEN
+from readoff.learn.evaluate.scope import SAMPLE, TEST, UNSEEN
 from readoff.learn.model_card import card
 from readoff.learn.records import read_records
+from tests.imports import ROOT
 
 LARGEST = 20_000_000
 """Bytes."""
@@ -104,6 +106,34 @@ def test_the_readme_is_made_from_the_records_and_names_every_loss() -> None:
         assert name in told, f"notes.md doesn't explain {name}"
     for source in record("data.json")["sources"].values():
         assert source["licence"] in readme
+
+
+def test_the_projects_readme_tells_the_same_figures() -> None:
+    told = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Trained for the job")[2]
+    told = told.partition("\n## ")[0]
+    figures = {
+        (scope["name"], row["slice"], row["contender"]): row
+        for scope in record("evaluation.json")["scopes"]
+        for row in scope["rows"]
+    }
+    lines = [line for line in told.splitlines() if line.startswith("| ")][1:]
+    wanted = [(TEST, name) for name in (ZERO_SHOT, DEBIASED, TRAINED, CALIBRATED)]
+    wanted += [(TEST + SAMPLE, name) for name in (JSON, CALIBRATED)]
+    for line, (scope, name) in zip(lines, wanted, strict=True):
+        row = figures[scope, "all", name]
+        found = [float(number) for number in re.findall(r"\d\.\d{3}", line)][:3]
+        assert found == [round(row[key], 3) for key in ("accuracy", "nll", "ece")], line
+    others = [
+        figures[TEST, f"routing, {size} options", TRAINED]["accuracy"] for size in (15, 5, 77)
+    ]
+    others += [
+        figures[UNSEEN, "all", name][key]
+        for name in (ZERO_SHOT, CALIBRATED)
+        for key in ("accuracy", "nll")
+    ]
+    others.append(figures[UNSEEN, "all", CALIBRATED]["ece"])
+    for value in others:
+        assert f"{value:.3f}" in told
 
 
 def test_no_evaluation_set_was_trained_on() -> None:
