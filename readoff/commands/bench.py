@@ -27,7 +27,7 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Three minutes on two cores, in place of hours.")
     ] = False,
-    model: options.TorchModel = "demo",
+    model: options.BareModel = "demo",
     adapter: options.Adapter = None,
     card: options.CardPath = None,
     revision: options.Revision = None,
@@ -65,6 +65,10 @@ def bench(
 ) -> None:
     """Measure readoff against generated JSON on this machine, on your model.
 
+    All rungs have the same weights. An adapter that is trained for the readout no longer writes
+    JSON, so demo means the model without its own here; with --adapter the report counts what JSON
+    was unusable.
+
     Every rung of the ladder answers the same requests, is compared with the one below it, and is
     timed in turns with the others. report.html, report.md and result.json go to --out; the last
     line of stdout is the document of result.json. A red gate, an error or Ctrl-C keeps what was
@@ -85,11 +89,12 @@ def bench(
     if context.invoked_subcommand is not None:
         return
     from readoff.commands.bench_run import Chosen, run
+    from readoff.engine.source import bare
 
     run(
         Chosen(
             quick=quick,
-            model=model,
+            model=bare(model),
             adapter=adapter,
             card=card,
             revision=revision,

@@ -105,8 +105,11 @@ def summary(report: Report) -> list[str]:
     count = len(report.rows)
     cold = "cold" if not any(case.cached_tokens for case in report.cases) else "partly cached"
     rounds, threads = _count(report.repeats, "round"), _count(report.threads, "thread")
+    same = "same weights"
+    if report.model == "demo" and report.generation is not None:
+        same = "same base (JSON without the adapter, which writes none)"
     lines = [
-        f"Medians of {rounds}, same weights, {report.dtype}, {report.device}, {threads}, "
+        f"Medians of {rounds}, {same}, {report.dtype}, {report.device}, {threads}, "
         f"in turns; prompts {cold}:",
         f"  {count} decisions read off, those about one state in one pass: "
         f"{_time(report.together)}",

@@ -1,7 +1,9 @@
 """Runs the demonstration: the same questions read off and generated, timed in turns.
 
-Both contenders have the same weights, number format, device and thread count. Every read-off is
-cold (the whole prompt is computed) unless the report's `cached_tokens` says otherwise.
+Both contenders have the same base, number format, device and thread count. JSON is written without
+the adapter that `demo` comes with: one that is trained for the readout no longer writes JSON, and
+comparing with that would be unfair. Merged adapters cost no time. Every read-off is cold (the whole
+prompt is computed) unless the report's `cached_tokens` says otherwise.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ def run(engine: Engine, model: str, *, repeats: int, generate: bool) -> Report:
     facts = engine.info()
     generator = None
     if generate:
-        with progress("loading the same weights into transformers"):
+        with progress("loading the same base into transformers"):
             generator = _compute(facts["threads"], partial(_generator, engine, model))
     times = [CaseTimes(case, facts["threads"]) for case in CASES]
     with progress("warming up"):
@@ -170,9 +172,9 @@ def _timed(engine: Engine, case: Case, *names: str) -> tuple[Decision, float]:
 def _generator(engine: Engine, model: str) -> JsonGenerator:
     from readoff.bench.json_generate import JsonGenerator
     from readoff.bench.transformers_model import transformers_model
-    from readoff.engine.source import resolve
+    from readoff.engine.source import bare, resolve
 
-    opponent = transformers_model(resolve(model), dtype=engine.dtype, device=engine.device)
+    opponent = transformers_model(resolve(bare(model)), dtype=engine.dtype, device=engine.device)
     return JsonGenerator(opponent, engine.renderer.tokenizer)
 
 

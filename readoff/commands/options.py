@@ -76,8 +76,8 @@ BareModel = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="The base: demo (here without its adapter), a Hugging Face folder or hub id, a .gguf "
-        "file, or a LoRA adapter to train on top of.",
+        help="demo (here without its adapter), a Hugging Face folder or hub id, a .gguf file, or a "
+        "LoRA adapter.",
     ),
 ]
 Adapter = Annotated[

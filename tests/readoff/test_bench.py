@@ -276,3 +276,17 @@ def test_a_card_fitted_under_debiasing_is_refused(
     Card(debias="prior").save(card)
     assert bench(model, tmp_path / "report", "--card", str(card)) == 1
     assert 'fitted under debias="prior"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("model", "measured"), [("demo", "demo-base"), ("./mine", "./mine")])
+def test_demo_is_measured_without_its_adapter(
+    monkeypatch: pytest.MonkeyPatch, model: str, measured: str, tmp_path: Path
+) -> None:
+    from readoff.commands import bench_run
+
+    seen: list[tuple[str, str | None]] = []
+    monkeypatch.setattr(
+        bench_run, "run", lambda chosen, quiet: seen.append((chosen.model, chosen.adapter))
+    )
+    assert bench(model, tmp_path / "out", "--adapter", "own") == 0
+    assert seen == [(measured, "own")]

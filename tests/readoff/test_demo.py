@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from readoff.bench import json_generate, transformers_model
 from readoff.bench.json_generate import Generated
 from readoff.commands import demo_report, demo_run
 from readoff.commands.demo_states import CASES, FAMILIES
+from readoff.engine import source
 from tests.readoff.fakes import FakeEngine
 
 
@@ -106,7 +110,8 @@ def test_the_totals_and_ratios_are_those_of_the_rows(monkeypatch: pytest.MonkeyP
 
 def test_the_summary_says_what_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n".join(demo_report.summary(run(monkeypatch)[0]))
-    assert "Medians of 3 rounds, same weights, float32, cpu, 1 thread, in turns" in text
+    same = "same base (JSON without the adapter, which writes none)"
+    assert f"Medians of 3 rounds, {same}, float32, cpu, 1 thread, in turns" in text
     assert "prompts cold" in text
     assert "those about one state in one pass" in text
     assert "12.0 s (1 of 12 unusable)" in text
@@ -125,3 +130,27 @@ def test_every_row_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
             assert name in text
             assert family in text
     assert "no JSON object" in text
+
+
+@pytest.mark.parametrize(("model", "opened"), [("demo", "demo-base"), ("./mine", "./mine")])
+def test_json_is_written_without_the_adapter_that_comes_with_demo(
+    monkeypatch: pytest.MonkeyPatch, model: str, opened: str
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(source, "resolve", lambda name: asked.append(name) or name)
+    monkeypatch.setattr(
+        transformers_model, "transformers_model", lambda checkpoint, **how: checkpoint
+    )
+    monkeypatch.setattr(json_generate, "JsonGenerator", lambda opponent, tokenizer: opponent)
+    engine: Any = SimpleNamespace(dtype=None, device=None, renderer=SimpleNamespace(tokenizer=None))
+    assert demo_run._generator(engine, model) == opened
+    assert asked == [opened]
+
+
+def test_what_differs_between_the_contenders_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    report, _, _ = run(monkeypatch, 1)
+    assert (
+        "same base (JSON without the adapter, which writes none)" in demo_report.summary(report)[0]
+    )
+    mine = replace(report, model="./mine")
+    assert "same weights" in demo_report.summary(mine)[0]
