@@ -105,8 +105,8 @@ def resolve(
     if adapter is None and str(source) == DEMO:
         return AdaptedCheckpoint(checkpoint, DEMO_ADAPTER)
     if adapter is not None:
-        own = str(adapter) == DEMO and not Path(DEMO).exists()
-        folder = DEMO_ADAPTER if own else _locate(str(adapter), None, find)
+        named = str(adapter) == DEMO  # as for models, the name wins; ./demo is a folder
+        folder = DEMO_ADAPTER if named else _locate(str(adapter), None, find)
         _check_names(opened, folder)
         checkpoint = AdaptedCheckpoint(checkpoint, folder)
     return checkpoint

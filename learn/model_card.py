@@ -226,8 +226,7 @@ def _step(training: Json) -> Iterator[str]:
     yield (
         f"The adapter is that of step {best} of the {training['steps']} that were taken: "
         f"{questions:,} questions, {tokens:,} tokens. The loss on {rows} validation states chose "
-        "the step, so the validation figures below are a little too good; the test split chose "
-        "nothing."
+        "the step, so the validation figures below are a little too good."
     )
     if facts.get("init"):
         yield f"It began from an earlier adapter (digest {facts['init']})."
@@ -268,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     )
     add = parser.add_argument
     add("adapter", type=Path, metavar="ADAPTER", help="the adapter's folder")
-    for name in ("training", "data", "evaluation", "chain"):  # the second and the last may lack
+    for name in ("training", "data", "evaluation", "chain"):
         add(f"--{name}", type=Path, metavar="FILE", help=f"default: ADAPTER/{name}.json")
     add("--notes", type=Path, metavar="FILE", help="Markdown: why something was lost, and so on")
     add("--licence", default="apache-2.0", help="of the adapter (default: apache-2.0)")

@@ -172,11 +172,13 @@ def test_both_names_are_the_same_weights(demo_checkpoint: Path) -> None:
 
 
 def test_an_adapter_alone_is_opened_on_the_file_that_it_was_trained_beside(
-    demo_checkpoint: Path, tmp_path: Path
+    demo_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = resolve(DEMO)
     assert (alone.weights_digest(), alone.adapter_folders) == (WEIGHTS.sha256, (DEMO,))
     assert Card.load(DEMO).digests.weights == alone.weights_digest()
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)  # the name means ours, as it does for models
     assert resolve("demo-base", "demo").adapter_folders == (DEMO,)
     for name in (CONFIG, MATRICES):
         (tmp_path / name).write_bytes((DEMO / name).read_bytes())

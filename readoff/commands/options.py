@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 import typer
+from typer.models import OptionInfo
 
 from readoff.commands.download import fetch_demo_for
 from readoff.commands.output import progress
@@ -49,37 +50,21 @@ def _check_threads(count: int | None) -> int | None:
     return count
 
 
+def _model(what: str) -> OptionInfo:
+    option: OptionInfo = typer.Option("--model", "-m", metavar="MODEL", help=what)
+    return option
+
+
+_ANY = "a Hugging Face folder or hub id, a .gguf file"
 Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help="demo, demo-base (without its adapter), a Hugging Face folder or hub id, a .gguf "
-        "file, a LoRA adapter, or a pack.",
-    ),
+    str, _model(f"demo, demo-base (without its adapter), {_ANY}, a LoRA adapter, or a pack.")
 ]
 TorchModel = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help="demo, demo-base (without its adapter), a Hugging Face folder or hub id, a .gguf "
-        "file, or a LoRA adapter.",
-    ),
+    str, _model(f"demo, demo-base (without its adapter), {_ANY}, or a LoRA adapter.")
 ]
 """Where a pack won't do."""
-BareModel = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODEL",
-        help="demo (here without its adapter), a Hugging Face folder or hub id, a .gguf file, or a "
-        "LoRA adapter.",
-    ),
-]
+BareModel = Annotated[str, _model(f"demo (here without its adapter), {_ANY}, or a LoRA adapter.")]
+"""Where demo is the base."""
 Adapter = Annotated[
     str | None,
     typer.Option(metavar="ADAPTER", help="A LoRA adapter: folder, hub id, or demo (that of demo)."),

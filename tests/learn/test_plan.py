@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from readoff.learn.pace import Pace
 from readoff.learn.plan import plan, rate
 
 from .rig import example
@@ -46,33 +45,3 @@ def test_the_rate_rises_and_falls() -> None:
     assert rate(1.0, 0.1) == pytest.approx(0.0)
     assert rate(7.0, 0.1) == pytest.approx(0.0)
     assert rate(0.0, 0.0) == 1.0
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_the_pace_follows_steps_and_clock() -> None:
-    clock = Clock()
-    pace = Pace(10, 1000.0, clock)
-    pace.before = 50.0
-    assert pace.left(0) is None
-    assert pace.speed is None
-    pace.evaluation = 100.0
-    assert pace.share(0) == pytest.approx(50 / 900)
-    clock.now += 40.0
-    assert pace.elapsed == 90.0
-    pace.stepped(40.0, 8000)
-    assert pace.speed == 200.0
-    assert pace.share(1) == pytest.approx(0.15)  # by steps: it is ahead of the clock
-    assert pace.left(1) == pytest.approx(9 * 40.0 + 100.0)
-    clock.now += 700.0
-    assert pace.share(2) == pytest.approx(790 / 900)
-    assert pace.left(2) == pytest.approx(210.0)  # the limit comes first
-    assert not pace.is_up()
-    clock.now += 71.0
-    assert pace.is_up()
-    assert not Pace(10, None, clock).is_up()
