@@ -20,9 +20,9 @@ _EXAMPLES = """examples:
   python -m readoff.learn.data --sources public-data --out data-estimated --weights estimated
   python -m readoff.learn.ablations --data data --estimated data-estimated --out ablations
 
-Five trainings of 90 states and their judging took 32 minutes on two cores without bf16, beside other
-work. An interrupted call goes on. DIR gets ablations.json and ablations.md. Exit codes: 0 done, 1 an
-error, 2 wrong usage."""
+Five trainings of 90 states and their judging took 32 minutes on two cores without bf16, beside
+other work. An interrupted call goes on. DIR gets ablations.json and ablations.md. Exit codes: 0
+done, 1 an error, 2 wrong usage."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
