@@ -20,6 +20,8 @@ from readoff.engine.backbones.attention import Attention
 from readoff.engine.backbones.decoder import Backbone, Layer
 from readoff.engine.backbones.gated_deltanet import GatedDeltaNet
 from readoff.engine.backbones.linear import Linear
+from readoff.engine.loading import is_quantised
+from readoff.kernels.linear import Kind
 from readoff.learn.errors import TrainingError
 from readoff.learn.lora_product import Frozen, lora_product
 
@@ -57,7 +59,10 @@ class LoraLinear(nn.Module):
         rank: int,
         alpha: float,
         seed: int,
+        quantize: Kind | None = None,
+        ahead: bool = True,
     ) -> None:
+        """`quantize` multiplies the frozen weight in 8 bits, forward only if `ahead`."""
         super().__init__()
         if base.layout != "plain":
             raise TrainingError(
@@ -67,7 +72,7 @@ class LoraLinear(nn.Module):
         self.projections = tuple(projections)
         self.rank, self.scale = rank, alpha / rank
         device, inner = base.weight.device, base.weight.shape[1]
-        self.frozen = Frozen(base)
+        self.frozen = Frozen(base, quantize if ahead else None, quantize)
         self.a = nn.ParameterList(
             _first(p.name, rank, inner, seed).to(device) for p in self.projections
         )
@@ -91,11 +96,13 @@ class Lora:
         rank: int = 16,
         alpha: float = 32.0,
         seed: int = 0,
+        quantize: Kind | None = None,
     ) -> None:
         """Wrap the linear layers that hold a projection of `targets` (None: the usual ones).
 
-        Raises TrainingError for a rank or an alpha that is none, and for targets that the backbone
-        doesn't have.
+        `quantize` multiplies their frozen weights in 8 bits, those that `KEPT` names only on the
+        way back. Raises TrainingError for a rank or an alpha that is none, and for targets that
+        the backbone doesn't have.
         """
         if rank < 1:
             raise TrainingError(f"The rank must be 1 or more, not {rank}.")
@@ -117,7 +124,8 @@ class Lora:
         for place, parts in found:
             chosen = [p for p in parts if p.kind in self.targets]
             if chosen:
-                wrapped = LoraLinear(place.layer, chosen, rank, alpha, seed)
+                ahead = quantize is not None and is_quantised(place.attribute, quantize)
+                wrapped = LoraLinear(place.layer, chosen, rank, alpha, seed, quantize, ahead)
                 setattr(place.parent, place.attribute, wrapped)
                 self.layers.append(wrapped)
 

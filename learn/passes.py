@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -122,6 +123,26 @@ def passes(groups: Iterable[list[Line]], limit: int) -> Iterator[Pass]:
             current.add(line)
     if current.lines:
         yield current.done()
+
+
+def shares(groups: Sequence[list[Line]], limit: int, workers: int) -> list[Pass]:
+    """Forests of nearly equal size for `workers` that compute at once, `limit` tokens together.
+
+    With one worker these are the `passes`. Else rows go, the longest first, to whichever forest
+    has the fewest tokens: their number is a multiple of the workers, so that none waits.
+    """
+    if workers == 1:
+        return list(passes(groups, limit))
+    each = max(1, limit // workers)
+    costs = [_Packing().cost(lines) for lines in groups]
+    count = workers * math.ceil(sum(costs) / (each * workers))
+    heaps: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for row in sorted(range(len(groups)), key=lambda row: -costs[row]):
+        least = loads.index(min(loads))
+        heaps[least].append(row)
+        loads[least] += costs[row]
+    return [part for heap in heaps for part in passes([groups[row] for row in sorted(heap)], each)]
 
 
 class _Packing:

@@ -17,10 +17,12 @@ Stored = Literal["fp16", "bf16", "fp32"]
 class Settings:
     """Two runs with equal settings, data, base, build and threads give equal bits.
 
-    `batch` counts questions, `micro_tokens` what goes through the model at once, `max_tokens` the
-    longest prompt (a state with one question). `warmup` is a share of the steps. `limit_minutes`
+    `batch` counts questions, `micro_tokens` what goes through the model at once, in `at_once`
+    passes (one where there is one thread), `max_tokens` the longest prompt (a state with one
+    question). `warmup` is a share of the steps. `limit_minutes`
     is the time the whole training may take: its steps then follow the clock. `eval_every` counts
     steps, `patience` evaluations without a better validation NLL (0: never stop early).
+    `quantize` multiplies the frozen weights in 8 bits; the matrices that are trained never are.
     """
 
     seed: int = 0
@@ -29,6 +31,7 @@ class Settings:
     limit_minutes: float | None = None
     batch: int = 132
     micro_tokens: int = 1536
+    at_once: int = 2
     max_tokens: int = 2048
     skip_long: bool = False
     learning_rate: float = 5e-5
@@ -46,9 +49,18 @@ class Settings:
     eval_rows: int = 400
     patience: int = 3
     stored: Stored = "fp16"
+    quantize: Literal["int8"] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "micro_tokens", "max_tokens", "rank", "eval_every"):
+        for name in (
+            "epochs",
+            "batch",
+            "micro_tokens",
+            "max_tokens",
+            "rank",
+            "eval_every",
+            "at_once",
+        ):
             self._check(name, getattr(self, name) >= 1, "1 or more")
         self._check("eval_rows", self.eval_rows >= 1, "1 or more")
         for name in ("max_steps", "limit_minutes"):
@@ -62,6 +74,9 @@ class Settings:
         self._check("valid_share", 0.0 < self.valid_share < 1.0, "between 0 and 1")
         if self.stored not in ("fp16", "bf16", "fp32"):
             raise TrainingError(f'An adapter is stored as fp16, bf16 or fp32, not "{self.stored}".')
+
+        if self.quantize not in (None, "int8"):
+            raise TrainingError(f'Frozen weights are quantised to int8, not "{self.quantize}".')
 
     def _check(self, name: str, holds: bool, allowed: str) -> None:
         if not holds:

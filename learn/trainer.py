@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,11 +16,12 @@ import torch
 from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.errors import NumericsError
 from readoff.learn.adapter import save_adapter
+from readoff.learn.crew import Crew
 from readoff.learn.examples import Example
 from readoff.learn.lora import Lora
 from readoff.learn.loss import soft_label_losses
 from readoff.learn.pace import Pace, Tick
-from readoff.learn.passes import Lines, Pass, passes
+from readoff.learn.passes import Lines, Pass, shares
 from readoff.learn.plan import Step, rate
 from readoff.learn.settings import Settings
 from readoff.learn.state import Progress, load_state, save_state
@@ -31,6 +35,15 @@ SAVE_EVERY = 600.0
 
 class _StoppedError(Exception):
     """The user interrupted; nothing has changed since the last whole step."""
+
+
+@dataclass(frozen=True)
+class _Added:
+    """What one pass adds to the loss, the NLL and the gradients of its step."""
+
+    loss: float
+    nll: float
+    gradients: tuple[torch.Tensor, ...]
 
 
 class Trainer:
@@ -70,6 +83,7 @@ class Trainer:
             lora.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
         self._saved = self.pace.elapsed
+        self._crew = Crew(settings.at_once)
 
     def resume(self) -> None:
         """Go on from the state in the folder. Raises TrainingError as `load_state` does."""
@@ -80,7 +94,8 @@ class Trainer:
         """Train to the end of the plan, of the patience or of the time, or until interrupted; in
         the last case the state is saved."""
         try:
-            return self._run()
+            with self._crew:
+                return self._run()
         except _StoppedError:
             self.save()
             return "interrupted"
@@ -134,14 +149,19 @@ class Trainer:
         """One optimiser step."""
         begun = self.pace.elapsed
         groups = [self.lines.of(self.examples[row], step.epoch) for row in step.rows]
-        parts = list(passes(groups, self.settings.micro_tokens))
+        parts = shares(groups, self.settings.micro_tokens, self._crew.size)
         weight = math.fsum(line.weight for lines in groups for line in lines)
         self._optimizer.zero_grad(set_to_none=True)
         loss, nll, tokens, whole = 0.0, 0.0, 0, sum(part.tokens for part in parts)
-        for part in parts:
-            self._show("training", tokens / whole)
-            added = self._gradient(part, weight)
-            loss, nll, tokens = loss + added[0], nll + added[1], tokens + part.tokens
+        self._show("training", 0.0)
+        found = self._crew.map(partial(self._gradient, weight=weight), parts)
+        with closing(found):
+            # In the order of the parts, whichever was done first: equal bits.
+            for part, added in zip(parts, found, strict=True):
+                self._add(added.gradients)
+                loss, nll, tokens = loss + added.loss, nll + added.nll, tokens + part.tokens
+                if tokens < whole:
+                    self._show("training", tokens / whole)
         clip = torch.nn.utils.clip_grad_norm_
         norm = float(clip(self.lora.parameters(), self.settings.clip))
         if not math.isfinite(norm):
@@ -160,8 +180,8 @@ class Trainer:
         at.curve.append({**record, "questions": questions, "tokens": tokens, "seconds": seconds})
         self._show("training", 0.0)
 
-    def _gradient(self, part: Pass, weight: float) -> tuple[float, float]:
-        """Add the gradient of one pass; what it adds to the step's loss and NLL."""
+    def _gradient(self, part: Pass, weight: float) -> _Added:
+        """Of one pass. Runs on a thread of the crew."""
         hidden = self.backbone(part.batch)
         logits = self.backbone.readout(hidden, part.batch).logits
         losses = soft_label_losses(
@@ -176,8 +196,16 @@ class Trainer:
                 f"The loss of step {self.progress.step + 1} isn't a finite number "
                 f"({_listed(rows)}). Try a lower learning rate, or fp32."
             )
-        loss.backward()
-        return float(loss.detach()), float((share * losses.nll.detach()).sum())
+        gradients = torch.autograd.grad(loss, self.lora.parameters())
+        return _Added(float(loss.detach()), float((share * losses.nll.detach()).sum()), gradients)
+
+    def _add(self, gradients: Sequence[torch.Tensor]) -> None:
+        """To those of the step."""
+        for matrix, gradient in zip(self.lora.parameters(), gradients, strict=True):
+            if matrix.grad is None:
+                matrix.grad = gradient.contiguous()
+            else:
+                matrix.grad += gradient
 
     def _evaluate(self) -> None:
         """Measure; keep the adapter if it is the best so far. Step 0, where it does nothing yet,

@@ -20,7 +20,7 @@ from readoff.engine.checkpoint import Checkpoint, digest_files
 from readoff.engine.compute import on_compute_thread
 from readoff.engine.config import ModelConfig
 from readoff.engine.host import check_threads
-from readoff.engine.loading import find_card, load_renderer
+from readoff.engine.loading import check_quantisation, find_card, load_renderer
 from readoff.engine.lora import CONFIG, WEIGHTS, AdaptedCheckpoint
 from readoff.engine.prompt import Renderer
 from readoff.engine.runtime import choose_dtype, keep_heap, threads
@@ -147,10 +147,13 @@ def _train(
     device = torch.device("cpu")
     dtype = choose_dtype(source.dtype, device)
     checkpoint, begun, dataset = opened.checkpoint, opened.begun, opened.dataset
+    if settings.quantize is not None:
+        check_quantisation(settings.quantize, dtype, device)
     with threads(source.thread_count), PeakMemory(0.05) as memory:
         keep_heap()
         backbone = Backbone.load(checkpoint.config, checkpoint, dtype, device)
-        lora = Lora(backbone, settings.targets, settings.rank, settings.alpha, settings.seed)
+        low_rank = (settings.targets, settings.rank, settings.alpha, settings.seed)
+        lora = Lora(backbone, *low_rank, settings.quantize)
         if begun is not None:
             begin_from(begun.folder, lora)
         facts = {

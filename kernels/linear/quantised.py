@@ -23,6 +23,9 @@ PRODUCTS: dict[Kind, tuple[str, ...]] = {"int8": ("int8", "triton"), "fp8": ("sc
 SMALLEST_ROW = 1e-12
 """A row whose largest magnitude is below this one becomes (nearly) zeros."""
 
+_BLOCK = 1 << 19
+"""Numbers that are quantised at once: 2 MiB in fp32."""
+
 
 @dataclass(frozen=True, eq=False)
 class QuantisedWeight:
@@ -73,15 +76,24 @@ Weight: TypeAlias = torch.Tensor | QuantisedWeight
 
 def quantise_rows(x: torch.Tensor, kind: Kind) -> tuple[torch.Tensor, torch.Tensor]:
     """[R, K] floating -> ([R, K] in the stored dtype, [R] fp32 scales): nearest, ties to even."""
-    wide = x.float()
-    largest = wide.abs().amax(dim=1).clamp_(min=SMALLEST_ROW)  # [R]
+    # Not abs().amax(): that writes all of x once more.
+    largest = torch.maximum(x.amax(dim=1), x.amin(dim=1).neg_()).float()  # [R]
+    largest = largest.clamp_(min=SMALLEST_ROW)
     limit = LARGEST[kind]
     # A true division: `limit / largest` would be limit times a rounded reciprocal.
-    scaled = wide * torch.full_like(largest, limit).div_(largest)[:, None]
-    # The product's rounding may lead above the largest magnitude, and e4m3 has no room there.
-    if kind == "int8":
-        scaled.round_()
-    return scaled.clamp_(-limit, limit).to(STORED[kind]), largest / limit
+    factors = torch.full_like(largest, limit).div_(largest)[:, None]
+    values = torch.empty(x.shape, dtype=STORED[kind], device=x.device)
+    # On a CPU the steps between follow each other in the cache.
+    block = max(1, _BLOCK // x.shape[1]) if x.device.type == "cpu" else max(1, len(x))
+    for part, into, factor in zip(
+        x.split(block), values.split(block), factors.split(block), strict=True
+    ):
+        scaled = part.float() * factor
+        # The product's rounding may lead above the largest magnitude, and e4m3 has no room there.
+        if kind == "int8":
+            scaled.round_()
+        into.copy_(scaled.clamp_(-limit, limit))
+    return values, largest / limit
 
 
 @torch.no_grad()

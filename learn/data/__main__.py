@@ -3,6 +3,7 @@
     python -m readoff.learn.data --sources DIR --out DIR
     python -m readoff.learn.data --sources DIR --out DIR --states 300 --seed 1 --json
     python -m readoff.learn.data --sources DIR --out DIR --weights estimated --model none
+    python -m readoff.learn.data --sources DIR --out DIR --only routing --only navigation
 
 DIR of the sources holds clinc150/data_full.json, banking77/train.csv and test.csv, and what must
 not be trained on: bigbench/*.json and cranfield/. The status is 0, 1 for an error, 2 for wrong
@@ -18,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from readoff.bench.workloads.lexicon import FAMILIES
 from readoff.learn.data.build import STATES, Options, build
 from readoff.learn.failing import status
 
@@ -35,6 +37,7 @@ def _run(given: argparse.Namespace) -> int:
         seed=given.seed,
         states=given.states,
         weights=given.weights,
+        only=tuple(dict.fromkeys(given.only)),
         model=None if given.model == "none" else given.model,
         force=given.force,
     )
@@ -62,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=("fixed", "estimated"),
         default="fixed",
         help="a half for derived labels, or 1 minus the estimated noise",
+    )
+    parser.add_argument(
+        "--only",
+        choices=FAMILIES,
+        action="append",
+        default=[],
+        help="keep the questions of this family only; may be repeated",
     )
     parser.add_argument(
         "--model", default="demo", help='whose tokens to count ("none": count none)'

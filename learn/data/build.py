@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +34,9 @@ VALID_STATES = 250
 class Options:
     """What to make. `states` are the training rows; valid and test shrink with few of them.
 
-    `model` is the one whose tokens are counted; None counts none.
+    `only` keeps the questions of these families, and the rows that have any: the same rows that
+    are made without it, less the rest. `model` is the one whose tokens are counted; None counts
+    none.
     """
 
     sources: Path
@@ -42,6 +44,7 @@ class Options:
     seed: int = 0
     states: int = STATES
     weights: Literal["fixed", "estimated"] = "fixed"
+    only: tuple[str, ...] = ()
     model: str | None = "demo"
     force: bool = False
 
@@ -54,6 +57,8 @@ def build(options: Options, say: Callable[[str], None] = lambda text: None) -> d
     """
     if options.states < 1 or options.seed < 0:
         raise DataError("The states must be at least 1 and the seed not negative.")
+    if unknown := sorted(set(options.only) - set(FAMILIES)):
+        raise DataError(f'There is no family "{unknown[0]}"; there are {", ".join(FAMILIES)}.')
     check_target(options.out, force=options.force)
     if not options.sources.is_dir():
         raise DataError(
@@ -86,10 +91,13 @@ def build(options: Options, say: Callable[[str], None] = lambda text: None) -> d
     check(rows)
     say("estimating how noisy the labels are")
     noise = estimate(posteriors, rows["train"])
+    if options.only:
+        rows = {split: _only(found, options.only) for split, found in rows.items()}
     document: dict[str, object] = {
         "seed": options.seed,
         "states": options.states,
         "weights": options.weights,
+        "only": list(options.only) or None,
         "sources": {
             name: {"licence": source.licence, "sha256": source.digest}
             for name, source in sources.items()
@@ -139,6 +147,16 @@ def check(rows: Mapping[Split, Sequence[Row]]) -> None:
             for what in ("messages", "group"):
                 if _of(rows[split], what) & _of(rows[other], what):
                     raise DataError(f"The {split} and {other} splits share a state.")
+
+
+def _only(rows: Sequence[Row], families: Collection[str]) -> list[Row]:
+    """The rows that have questions of these families, with no other questions."""
+    kept = []
+    for row in rows:
+        drafts = {name: d for name, d in row.drafts.items() if d.family in families}
+        if drafts:
+            kept.append(replace(row, drafts=drafts))
+    return kept
 
 
 def _of(rows: Sequence[Row], what: str) -> set[str]:

@@ -41,15 +41,18 @@ def gates(scopes: Sequence[Mapping[str, Any]]) -> list[Gate]:
 
 
 def losses(scopes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Where the adapter does worse than the model without it, whatever the noise: slices of
-    families and tasks, unseen ones first, over all decisions of each scope. `beyond_noise`: the
-    interval of the difference excludes 0."""
+    """Where the adapter does worse than the model without it, whatever the noise: tasks where
+    there are any, and families, unseen ones first, over all decisions of each scope.
+    `beyond_noise`: the interval of the difference excludes 0."""
     found = []
     for scope in sorted(scopes, key=lambda scope: scope["name"] != UNSEEN):
         if scope["name"].endswith(SAMPLE):
             continue
+        # A family of tasks is one of them, or a sum of them: it would be told twice.
+        kinds = {row["kind"] for row in scope["paired"]}
+        wanted = "task" if "task" in kinds else "family"
         for row in scope["paired"]:
-            if row["kind"] not in ("family", "task") or row["b"] != ZERO_SHOT:
+            if row["kind"] != wanted or row["b"] != ZERO_SHOT:
                 continue
             for figure, sign in (("accuracy", -1.0), ("nll", 1.0)):
                 # A temperature changes no answer: its accuracy would be told twice.

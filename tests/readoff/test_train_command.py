@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from readoff.commands import train_run
 from readoff.commands.train import train
 from readoff.engine.errors import ReadoffError
+from readoff.kernels.linear import int8
 from readoff.learn.errors import ExampleError, TrainingError
 from readoff.learn.pace import Tick
 from readoff.learn.state import STATE
@@ -77,6 +78,7 @@ def test_options_reach_the_settings(model: str, data: str, tmp_path: Path) -> No
         "limit_minutes": (5.0, "--limit-time"),
         "batch": (6, "--batch"),
         "micro_tokens": (700, "--micro-tokens"),
+        "at_once": (3, "--at-once"),
         "max_tokens": (900, "--max-tokens-per-state"),
         "learning_rate": (0.5, "--lr"),
         "warmup": (0.25, "--warmup"),
@@ -93,12 +95,15 @@ def test_options_reach_the_settings(model: str, data: str, tmp_path: Path) -> No
     words = [str(word) for value, name in options.values() for word in (name, value)]
     words += ["--skip-long", "--hard", "--permute", "--target-modules", "q_proj, v_proj"]
     words += ["--base-name", "some/base", "--json"]
+    quantised = int8.vnni()[0]
+    words += ["--quantize", "int8"] * quantised
     shown, _ = call("--model", model, "--data", data, "--out", str(out), *words)
     told = json.loads(shown)
     facts = told["facts"]
     assert {name: facts[name] for name in options} == {k: v for k, (v, _) in options.items()}
     assert facts["skip_long"] is facts["hard"] is facts["permute"] is True
     assert facts["targets"] == told["target_modules"] == ["q_proj", "v_proj"]
+    assert facts["quantize"] == ("int8" if quantised else None)
     assert told["base"] == "some/base"
     assert told["valid"]["best"]["nll"] > 0
 

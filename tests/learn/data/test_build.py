@@ -233,3 +233,28 @@ def test_numbers_out_of_range(sources: Path, tmp_path: Path, states: int, seed: 
 def test_a_family_left_empty_is_an_error(sources: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is of the family"):
         build(Options(sources, tmp_path / "out", states=1, model=None))
+
+
+def test_only_some_families(sources: Path, tmp_path: Path, read: Read) -> None:
+    few = {"seed": 3, "states": 60, "model": None}
+    build(Options(sources, tmp_path / "all", **few))
+    build(Options(sources, tmp_path / "some", **few, only=("routing", "relevance")))
+    wanted = {}
+    for split, rows in read(tmp_path / "all").items():
+        wanted[split] = []
+        for row in rows:
+            names = [n for n, f in row["family"].items() if f in ("routing", "relevance")]
+            inner = ("questions", "answers", "weight", "family")
+            if names:
+                wanted[split].append(row | {k: {n: row[k][n] for n in names} for k in inner})
+    assert read(tmp_path / "some") == wanted
+    assert all(0 < len(wanted[split]) < 60 for split in wanted)
+    told = json.loads((tmp_path / "some" / "data.json").read_text())
+    assert told["only"] == ["routing", "relevance"]
+    assert told["train"]["questions_by_family"].keys() == {"routing", "relevance"}
+
+
+def test_a_family_that_there_is_not(sources: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match='no family "gardening"; there are routing'):
+        build(Options(sources, tmp_path / "set", only=("gardening",)))
+    assert not (tmp_path / "set").exists()

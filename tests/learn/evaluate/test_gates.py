@@ -89,7 +89,10 @@ def test_losses_are_those_against_zero_shot_unseen_tasks_first() -> None:
         pair("relevance", -0.5, 0.5),
         pair("all", -0.5, 0.5, kind="all", **zero),
     ]
-    unseen = [pair("metaphor", 0.3, 0.2, kind="task", **zero)]
+    unseen = [
+        pair("metaphor", 0.3, 0.2, kind="task", **zero),
+        pair("rewriting", 0.3, 0.2, **zero),  # the same decisions once more
+    ]
     found = losses([*scopes(test), {"name": "unseen", "rows": [], "paired": unseen}])
     told = [(r["slice"], r["contender"], r["figure"], r["beyond_noise"]) for r in found]
     assert told == [
