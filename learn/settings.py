@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from readoff.kernels.linear import Kind
 from readoff.learn.errors import TrainingError
 from readoff.learn.loss import LAMBDA
 
@@ -49,7 +50,7 @@ class Settings:
     eval_rows: int = 400
     patience: int = 3
     stored: Stored = "fp16"
-    quantize: Literal["int8"] | None = None
+    quantize: Kind | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -76,7 +77,9 @@ class Settings:
             raise TrainingError(f'An adapter is stored as fp16, bf16 or fp32, not "{self.stored}".')
 
         if self.quantize not in (None, "int8"):
-            raise TrainingError(f'Frozen weights are quantised to int8, not "{self.quantize}".')
+            raise TrainingError(
+                f'Training multiplies frozen weights in int8 or in full, not in "{self.quantize}".'
+            )
 
     def _check(self, name: str, holds: bool, allowed: str) -> None:
         if not holds:

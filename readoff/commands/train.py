@@ -19,12 +19,6 @@ class Store(StrEnum):
     FP32 = "fp32"
 
 
-class Quantize(StrEnum):
-    """In what the frozen weights are multiplied."""
-
-    INT8 = "int8"
-
-
 def train(
     data: Annotated[
         list[Path],
@@ -120,15 +114,15 @@ def train(
     card: options.CardPath = None,
     revision: options.Revision = None,
     dtype: options.DtypeOption = options.Dtype.AUTO,
-    quantize: Annotated[
-        Quantize | None,
-        typer.Option(help="Multiply the frozen weights in 8 bits: faster, a little less exact."),
-    ] = None,
+    quantize: options.Quantize = None,
     threads: options.Threads = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     json_output: options.Json = False,
 ) -> None:
     """Train a LoRA adapter by soft-label learning for calibrated decisions.
+
+    With --quantize int8 the frozen weights are multiplied in 8 bits, the adapter's matrices never:
+    twice as fast on processors with AVX512-VNNI and without bf16.
 
     A row is a line of the labelled format: {"state", "questions", "answers"}, a label or a
     distribution for each question; "weight", "family", "language", "split", "group" and "source"
@@ -182,7 +176,7 @@ def train(
         eval_rows=eval_rows,
         patience=patience,
         stored=store.value,
-        quantize=None if quantize is None else "int8",
+        quantize=None if quantize is None else quantize.value,
     )
     source = Source(
         model=model,
