@@ -41,8 +41,8 @@ def gates(scopes: Sequence[Mapping[str, Any]]) -> list[Gate]:
 
 
 def losses(scopes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Where the adapter does worse than the model without it, whatever the noise: tasks where
-    there are any, and families, unseen ones first, over all decisions of each scope.
+    """Where the adapter does worse than the model without it, whatever the noise: tasks, or
+    families where a scope has no tasks, unseen ones first, over all decisions of each scope.
     `beyond_noise`: the interval of the difference excludes 0."""
     found = []
     for scope in sorted(scopes, key=lambda scope: scope["name"] != UNSEEN):
