@@ -228,6 +228,11 @@ def _step(training: Json) -> Iterator[str]:
         f"{questions:,} questions, {tokens:,} tokens. The loss on {rows} validation states chose "
         "the step, so the validation figures below are a little too good."
     )
+    if facts.get("quantize"):
+        yield (
+            f"They were measured through the {facts['quantize']} products that trained it; the "
+            "figures above are not."
+        )
     if facts.get("init"):
         yield f"It began from an earlier adapter (digest {facts['init']})."
     yield ""

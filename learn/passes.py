@@ -125,24 +125,31 @@ def passes(groups: Iterable[list[Line]], limit: int) -> Iterator[Pass]:
         yield current.done()
 
 
-def shares(groups: Sequence[list[Line]], limit: int, workers: int) -> list[Pass]:
-    """Forests of nearly equal size for `workers` that compute at once, `limit` tokens together.
+def shares(groups: Sequence[list[Line]], limit: int, workers: int) -> tuple[list[Pass], list[Pass]]:
+    """(forests for `workers` that compute at once, forests that are computed one by one).
 
-    With one worker these are the `passes`. Else rows go, the longest first, to whichever forest
-    has the fewest tokens: their number is a multiple of the workers, so that none waits.
+    At once they have at most `limit` tokens together, and nearly equal size: rows go, the longest
+    first, to whichever forest has the fewest tokens. A row that is longer than a worker's share is
+    not taken apart, since each part would compute its state again: those are the `passes` that are
+    to go alone, as all are with one worker.
     """
     if workers == 1:
-        return list(passes(groups, limit))
-    each = max(1, limit // workers)
+        return [], list(passes(groups, limit))
+    each = limit // workers
     costs = [_Packing().cost(lines) for lines in groups]
-    count = workers * math.ceil(sum(costs) / (each * workers))
+    short = [row for row, cost in enumerate(costs) if cost <= each]
+    alone = list(passes([groups[row] for row in range(len(groups)) if costs[row] > each], limit))
+    if not short:
+        return [], alone
+    count = workers * math.ceil(sum(costs[row] for row in short) / (each * workers))
     heaps: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
-    for row in sorted(range(len(groups)), key=lambda row: -costs[row]):
+    for row in sorted(short, key=lambda row: -costs[row]):
         least = loads.index(min(loads))
         heaps[least].append(row)
         loads[least] += costs[row]
-    return [part for heap in heaps for part in passes([groups[row] for row in sorted(heap)], each)]
+    parts = [part for heap in heaps for part in passes([groups[row] for row in sorted(heap)], each)]
+    return parts, alone
 
 
 class _Packing:

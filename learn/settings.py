@@ -19,11 +19,12 @@ class Settings:
     """Two runs with equal settings, data, base, build and threads give equal bits.
 
     `batch` counts questions, `micro_tokens` what goes through the model at once, in `at_once`
-    passes (one where there is one thread), `max_tokens` the longest prompt (a state with one
+    passes (never more than there are threads), `max_tokens` the longest prompt (a state with one
     question). `warmup` is a share of the steps. `limit_minutes`
     is the time the whole training may take: its steps then follow the clock. `eval_every` counts
     steps, `patience` evaluations without a better validation NLL (0: never stop early).
-    `quantize` multiplies the frozen weights in 8 bits; the matrices that are trained never are.
+    `quantize` ("int8") multiplies the frozen weights of the `targets` in 8 bits; the matrices that
+    are trained never are.
     """
 
     seed: int = 0
@@ -78,7 +79,8 @@ class Settings:
 
         if self.quantize not in (None, "int8"):
             raise TrainingError(
-                f'Training multiplies frozen weights in int8 or in full, not in "{self.quantize}".'
+                f'Training multiplies frozen weights in int8 or in full, not in "{self.quantize}". '
+                "Use --quantize int8, or leave it out."
             )
 
     def _check(self, name: str, holds: bool, allowed: str) -> None:

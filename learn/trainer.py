@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -149,15 +150,16 @@ class Trainer:
         """One optimiser step."""
         begun = self.pace.elapsed
         groups = [self.lines.of(self.examples[row], step.epoch) for row in step.rows]
-        parts = shares(groups, self.settings.micro_tokens, self._crew.size)
+        shared, alone = shares(groups, self.settings.micro_tokens, self._crew.size)
+        parts = [*alone, *shared]
         weight = math.fsum(line.weight for lines in groups for line in lines)
         self._optimizer.zero_grad(set_to_none=True)
         loss, nll, tokens, whole = 0.0, 0.0, 0, sum(part.tokens for part in parts)
         self._show("training", 0.0)
-        found = self._crew.map(partial(self._gradient, weight=weight), parts)
-        with closing(found):
+        work = partial(self._gradient, weight=weight)
+        with closing(self._crew.map(work, shared)) as at_once:
             # In the order of the parts, whichever was done first: equal bits.
-            for part, added in zip(parts, found, strict=True):
+            for part, added in zip(parts, chain(map(work, alone), at_once), strict=True):
                 self._add(added.gradients)
                 loss, nll, tokens = loss + added.loss, nll + added.nll, tokens + part.tokens
                 if tokens < whole:
@@ -181,7 +183,7 @@ class Trainer:
         self._show("training", 0.0)
 
     def _gradient(self, part: Pass, weight: float) -> _Added:
-        """Of one pass. Runs on a thread of the crew."""
+        """Of one pass. Runs on a thread of the crew, or on the caller's with all threads."""
         hidden = self.backbone(part.batch)
         logits = self.backbone.readout(hidden, part.batch).logits
         losses = soft_label_losses(

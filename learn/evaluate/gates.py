@@ -41,18 +41,20 @@ def gates(scopes: Sequence[Mapping[str, Any]]) -> list[Gate]:
 
 
 def losses(scopes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Where the adapter does worse than the model without it, whatever the noise: tasks, or
-    families where a scope has no tasks, unseen ones first, over all decisions of each scope.
-    `beyond_noise`: the interval of the difference excludes 0."""
+    """Where the adapter does worse than the model without it, whatever the noise: tasks, and
+    families (of several tasks, or where a scope has none), unseen ones first, over all decisions
+    of each scope. `beyond_noise`: the interval of the difference excludes 0."""
     found = []
     for scope in sorted(scopes, key=lambda scope: scope["name"] != UNSEEN):
         if scope["name"].endswith(SAMPLE):
             continue
-        # A family of tasks is one of them, or a sum of them: it would be told twice.
-        kinds = {row["kind"] for row in scope["paired"]}
-        wanted = "task" if "task" in kinds else "family"
+        # A family of one task is that task: it would be told twice. One of several is told beside
+        # them, since what is noise in each can be more than noise in all.
+        tasks = [_what(row) for row in scope["paired"] if row["kind"] == "task"]
         for row in scope["paired"]:
-            if row["kind"] != wanted or row["b"] != ZERO_SHOT:
+            if row["kind"] not in ("task", "family") or row["b"] != ZERO_SHOT:
+                continue
+            if row["kind"] == "family" and _what(row) in tasks:
                 continue
             for figure, sign in (("accuracy", -1.0), ("nll", 1.0)):
                 # A temperature changes no answer: its accuracy would be told twice.
@@ -61,6 +63,11 @@ def losses(scopes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 if sign * row[figure] > 0.0:
                     found.append(_loss(scope["name"], row, figure))
     return found
+
+
+def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a row compares, and on how many decisions with which result."""
+    return tuple(row[name] for name in ("a", "b", "decisions", "accuracy", "nll"))
 
 
 def _loss(scope: str, row: Mapping[str, Any], figure: str) -> dict[str, Any]:

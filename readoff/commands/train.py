@@ -52,7 +52,12 @@ def train(
         int, typer.Option(metavar="N", min=1, help="Tokens that go through the model at once.")
     ] = 1536,
     at_once: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Passes that these are computed in at once.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Passes that these are computed in at once; at most one a thread.",
+        ),
     ] = 2,
     max_tokens: Annotated[
         int,
@@ -121,8 +126,9 @@ def train(
 ) -> None:
     """Train a LoRA adapter by soft-label learning for calibrated decisions.
 
-    With --quantize int8 the frozen weights are multiplied in 8 bits, the adapter's matrices never:
-    1.5 to 1.9 times as fast on a processor with AVX512-VNNI and without bf16.
+    With --quantize int8 (fp8 isn't for training) the frozen weights of the layers that are trained
+    are multiplied in 8 bits, the adapter's matrices never: 1.5 to 1.9 times as fast on a processor
+    with AVX512-VNNI and without bf16.
 
     A row is a line of the labelled format: {"state", "questions", "answers"}, a label or a
     distribution for each question; "weight", "family", "language", "split", "group" and "source"

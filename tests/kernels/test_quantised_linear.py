@@ -9,7 +9,7 @@ import torch
 
 from readoff.kernels import triton_support
 from readoff.kernels.dispatch import OPS, KernelInputError, NoImplementationError, Site
-from readoff.kernels.linear import Kind, fp8, int8, linear, pack, quantise
+from readoff.kernels.linear import Kind, fp8, int8, linear, pack, quantise, quantised
 from readoff.kernels.linear.quantised import PRODUCTS, quantise_rows
 from readoff.kernels.linear.reference import linear as reference
 
@@ -44,6 +44,22 @@ def test_rows_are_symmetric_and_ties_go_to_even(kind: Kind) -> None:
     assert values[0].float().tolist() == [largest, *wanted]
     assert torch.equal(values[1].float(), -values[0].float())
     assert scales.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("numbers", [1, 64, 200, 256, 10**6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_in_blocks_are_rows(
+    kind: Kind, numbers: int, turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(100, 37).t() if turned else torch.randn(37, 100)
+    monkeypatch.setattr(quantised, "_BLOCK", numbers)
+    values, scales = quantise_rows(x, kind)
+    for row, found, scale in zip(x, values, scales, strict=True):
+        wanted, one = quantise_rows(row[None], kind)
+        assert torch.equal(found.float(), wanted[0].float())
+        assert torch.equal(scale, one[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 from dataclasses import replace
@@ -23,17 +24,19 @@ from .rig import row, write_rows
 from .trainings import ADAPTER, SMALL, STATE, run, stop_at
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 def test_a_loss_that_is_no_number(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    threads: int, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, calls = tmp_path / "out", 0
+    out, calls = tmp_path / "out", itertools.count(1)
     losses = trainer.soft_label_losses
+    # A pass's share holds the same with one worker and with two.
+    settings = replace(SMALL, micro_tokens=600 * threads, eval_every=1)
 
     def broken(*arguments: Any) -> Losses:
-        nonlocal calls
-        calls += 1
+        call = next(calls)
         found = losses(*arguments)
-        if calls < 12:
+        if call < 12:
             return found
         total = found.total.clone()
         total[-1] = torch.nan
@@ -41,11 +44,10 @@ def test_a_loss_that_is_no_number(
 
     monkeypatch.setattr(trainer, "soft_label_losses", broken)
     with pytest.raises(NumericsError, match=r"loss of step \d+ .*rows\.jsonl, line \d+\)"):
-        run(model, data, out, replace(SMALL, micro_tokens=600, eval_every=1))
+        run(model, data, out, settings, threads)
     assert load_file(out / ADAPTER)
     monkeypatch.setattr(trainer, "soft_label_losses", losses)
-    settings = replace(SMALL, micro_tokens=600, eval_every=1)
-    assert run(model, data, out, settings, resume=True).ending == "finished"
+    assert run(model, data, out, settings, threads, resume=True).ending == "finished"
 
 
 def test_a_gradient_that_is_no_number(

@@ -24,8 +24,15 @@ SMALL = Settings(
 )
 
 
-def run(model: Path, data: Path, out: Path, settings: Settings = SMALL, **options: Any) -> Trained:
-    source = Source(model=str(model), dtype="fp32", thread_count=1)
+def run(
+    model: Path,
+    data: Path,
+    out: Path,
+    settings: Settings = SMALL,
+    threads: int = 1,
+    **options: Any,
+) -> Trained:
+    source = Source(model=str(model), dtype="fp32", thread_count=threads)
     return train(source, [data], out, settings, **options)
 
 

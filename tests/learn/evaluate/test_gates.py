@@ -92,11 +92,14 @@ def test_losses_are_those_against_zero_shot_unseen_tasks_first() -> None:
     unseen = [
         pair("metaphor", 0.3, 0.2, kind="task", **zero),
         pair("rewriting", 0.3, 0.2, **zero),  # the same decisions once more
+        pair("snarks", 0.1, -0.2, kind="task", **zero),
+        pair("verification", 0.1, 0.1, **zero),  # of several tasks, and so with less noise
     ]
     found = losses([*scopes(test), {"name": "unseen", "rows": [], "paired": unseen}])
     told = [(r["slice"], r["contender"], r["figure"], r["beyond_noise"]) for r in found]
     assert told == [
         ("metaphor", TRAINED, "nll", True),
+        ("verification", TRAINED, "nll", False),
         ("routing", TRAINED, "accuracy", False),
         ("routing", TRAINED, "nll", True),
         ("routing", CALIBRATED, "nll", False),
