@@ -67,6 +67,7 @@ class Crew:
             torch.set_num_threads(self._threads)
 
     def _serve(self, threads: int) -> None:
+        torch.get_num_threads()  # a thread's first use takes over whatever number was set last
         torch.set_num_threads(threads)
         while (item := self._work.get()) is not None:
             function, done = item
