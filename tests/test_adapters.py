@@ -144,7 +144,7 @@ def test_no_evaluation_set_was_trained_on() -> None:
 
 @pytest.fixture(scope="module")
 def with_and_without(demo_checkpoint: Path) -> tuple[Engine, Engine]:
-    return Engine.from_pretrained("demo", threads=2), Engine.from_pretrained("demo-base", threads=2)
+    return Engine.from_pretrained("demo", threads=1), Engine.from_pretrained("demo-base", threads=1)
 
 
 def test_demo_has_it_and_demo_base_has_not(with_and_without: tuple[Engine, Engine]) -> None:

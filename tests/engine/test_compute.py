@@ -84,7 +84,7 @@ def count():
     return len(os.listdir("/proc/self/task"))
 before = count()
 engine = readoff.engine.engine.Engine.from_pretrained(sys.argv[1], dtype="fp32")
-engine.decide("A state. " * 200, {"q": readoff.engine.questions.Noul()})
+engine.decide("A state. " * 40, {"q": readoff.engine.questions.Noul()})
 print(count() - before)
 """
 

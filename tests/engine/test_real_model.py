@@ -19,7 +19,7 @@ from tests.engine import entailment
 
 @pytest.fixture(scope="module")
 def engine(demo_checkpoint: Path) -> Engine:
-    return Engine.from_pretrained(demo_checkpoint, threads=2)
+    return Engine.from_pretrained(demo_checkpoint, threads=1)
 
 
 def test_entailed_polarity(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_255_options(engine: Engine) -> None:
 
 def test_bf16_and_a_crowd_stay_within_the_rounding_of_bf16(engine: Engine) -> None:
     """bf16: packed with others no further apart than 1.5 times the distance from fp32."""
-    exact = Engine.from_pretrained("demo", dtype="fp32", threads=2)
+    exact = Engine.from_pretrained("demo", dtype="fp32", threads=1)
     asked = {"q": Noul(instructions="The customer is satisfied.")}
     states = [f"Customer {i} writes: {text}" for i, text in enumerate(entailment.REVIEWS)]
     together = engine.decide_many([(state, asked) for state in states])
@@ -90,7 +90,6 @@ def resident():
         [line] = [line for line in status if line.startswith("RssAnon")]
     return int(line.split()[1]) / 1024
 
-torch.set_num_threads(2)
 checkpoint = resolve(sys.argv[1], progress=False)
 cpu = torch.device("cpu")
 dtype = getattr(torch, sys.argv[3])
@@ -117,16 +116,20 @@ print(peak[0] - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_8k_tokens_need_no_more_than_their_activations_and_keys(demo_checkpoint: Path) -> None:
+@pytest.mark.parametrize("tokens", [4096, pytest.param(8192, marks=pytest.mark.slow)])
+def test_long_states_need_no_more_than_their_activations_and_keys(
+    tokens: int, demo_checkpoint: Path
+) -> None:
     """Pitfall 18: memory that grows with length × length or length × vocabulary.
 
     Live at once are a few rows of the residual, q, k and v, the rotation in fp32 (18 rows of bf16
-    in all; of fp32 where the processor has no bf16) and one block of scores, twice. In bf16 one
-    head's full score matrix alone would take 128 MiB, the logits of all tokens 2.5 GB. Large blocks
-    go back to the system as soon as they are free: what is seen is what is live, not what a heap
-    holds on to (which differs from run to run by half as much again).
+    in all; of fp32 where the processor has no bf16) and one block of scores, twice. In bf16 the
+    full score matrices of 4,096 tokens would take 448 MiB, the logits of all of them 1.2 GB; of
+    8,192 tokens one head's matrix alone has 128 MiB. Large blocks go back to the system as soon as
+    they are free: what is seen is what is live, not what a heap holds on to (which differs from run
+    to run by half as much again).
     """
-    tokens, hidden, heads, block = 8192, 896, 14, 128
+    hidden, heads, block = 896, 14, 128
     dtype = choose_dtype("auto", torch.device("cpu"))
     allowed = (18 * tokens * hidden + 2 * tokens * heads * block) * dtype.itemsize / 2**20
     name = str(dtype).removeprefix("torch.")
