@@ -70,6 +70,10 @@ class Pace:
         planned = (step + 0.5) / max(1, self.steps)
         return planned if self.limit is None else max(planned, self.elapsed / self._for_steps)
 
+    def has_room(self) -> bool:
+        """Whether there is time for anything but the last evaluation."""
+        return self.limit is None or self.elapsed < self.limit - self.evaluation
+
     def is_up(self) -> bool:
         """Whether another step and the last evaluation don't fit into the limit."""
         return self.limit is not None and self.elapsed + self.longest > self._for_steps

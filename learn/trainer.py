@@ -18,6 +18,7 @@ from readoff.engine.backbones.decoder import Backbone
 from readoff.engine.errors import NumericsError
 from readoff.learn.adapter import save_adapter
 from readoff.learn.crew import Crew
+from readoff.learn.errors import TrainingError
 from readoff.learn.examples import Example
 from readoff.learn.lora import Lora
 from readoff.learn.loss import soft_label_losses
@@ -51,8 +52,8 @@ class Trainer:
     """Trains the adapter in a backbone and keeps the best one in a folder.
 
     Raises NumericsError, naming step and rows, for a loss or a gradient that isn't finite, and
-    TrainingError where a file can't be written or the adapter not be stored as is asked for: the
-    best adapter and the last state stay.
+    TrainingError where a file can't be written, the adapter not be stored as is asked for, or the
+    time not be enough for a step: the best adapter and the last state stay.
     """
 
     def __init__(
@@ -119,6 +120,8 @@ class Trainer:
             last = at.step == len(self.steps) or out_of_time
             if not self._is_evaluated() and (last or at.step % settings.eval_every == 0):
                 self._evaluate()
+                if at.step == 0:
+                    self._check_time()
                 self.save()
             if at.step == len(self.steps):
                 return "finished"
@@ -132,6 +135,15 @@ class Trainer:
             schedule.step()
             if self.begin is not None:
                 self.save()
+
+    def _check_time(self) -> None:
+        """Without it one step at the rate of the end, 0, would be made, and change nothing."""
+        if not self.pace.has_room():
+            raise TrainingError(
+                f"{self.settings.limit_minutes:g} minutes leave no time for a step: the validation "
+                f"rows alone take {self.pace.evaluation:.0f} s, before and after. Give more time "
+                "(--limit-time) or use fewer of them (--eval-rows)."
+            )
 
     def _schedule(self) -> torch.optim.lr_scheduler.LambdaLR:
         for group in self._optimizer.param_groups:

@@ -57,3 +57,11 @@ def test_no_more_than_there_are() -> None:
     for pace in (short, free):
         pace.stepped(1.0, 1)
         assert pace.expected(1) == 6
+
+
+def test_whether_there_is_room_for_a_step() -> None:
+    now = 40.0
+    for limit, has_room in ((None, True), (81.0, True), (80.0, False), (20.0, False)):
+        pace = Pace(6, limit, lambda: now)
+        pace.before, pace.evaluation = 40.0, 40.0
+        assert pace.has_room() is has_room

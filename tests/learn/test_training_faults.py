@@ -138,3 +138,10 @@ def test_settings_that_are_none() -> None:
 def test_targets_that_are_none(model: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"no linear layer called 'c_attn'; it has down_proj"):
         run(model, data, tmp_path / "out", replace(SMALL, targets=("c_attn",)))
+
+
+def test_a_limit_without_time_for_a_step(model: Path, data: Path, tmp_path: Path) -> None:
+    settings = replace(SMALL, limit_minutes=1e-6)
+    with pytest.raises(TrainingError, match=r"1e-06 minutes leave no time for a step.*--eval-rows"):
+        run(model, data, tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
