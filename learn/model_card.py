@@ -188,7 +188,7 @@ def _unsure(evaluation: Json) -> Iterator[str]:
             if own and most is not None and row["ece"] > most:
                 yield (
                     f"- {row['slice']} ({scope['name']}): ECE {row['ece']:.3f} of {served}, where "
-                    f"95 % of samples of a calibrated model stay below {most:.3f}."
+                    f"97.5 % of samples of a calibrated model stay below {most:.3f}."
                 )
 
 

@@ -4,17 +4,22 @@ TABLE = """
 [delivery] getting a card
 card_arrival | find out why a card has not arrived | A card that was ordered and has not come
 card_delivery_estimate | find out how long card delivery takes | Delivery times of cards in general
-get_physical_card | find their PIN | Where the PIN of a card is to be found
 order_physical_card | order a physical card | How to get a card of plastic
 getting_spare_card | get an additional card | A second card for the same account
 getting_virtual_card | get a virtual card | How to get a card that exists in the app only
 get_disposable_virtual_card | get a disposable virtual card | Virtual cards for one payment
 disposable_card_limits | learn the limits of disposable cards \
 | How many and how much with disposable cards
-activate_my_card | activate a card | Making a new card work
-card_linking | link a card to the app | Adding a card that is there to the app
 card_about_to_expire | replace a card that expires | A card near or past its expiry date
 visa_or_mastercard | choose between Visa and Mastercard | Which card brand can be had
+
+[use] setting up and using a card
+activate_my_card | activate a card | Making a new card work
+card_linking | link a card to the app | Adding a card that is there to the app
+get_physical_card | find their PIN | Where the PIN of a card is to be found
+change_pin | change a PIN | How and where to set another PIN
+card_acceptance | find out where the card is accepted | Shops that take the card
+apple_pay_or_google_pay | use Apple Pay or Google Pay | Paying or topping up with these
 
 [trouble] cards that don't work or are lost
 card_not_working | fix a card that doesn't work | A card that fails in general
@@ -25,12 +30,9 @@ compromised_card | report that card details were misused | Someone else uses the
 lost_or_stolen_phone | report a lost or stolen phone | A phone with the app that is gone
 card_swallowed | get a card back from a cash machine | A machine kept the card
 pin_blocked | unblock a PIN | Too many wrong PINs
-change_pin | change a PIN | How and where to set another PIN
 passcode_forgotten | reset a forgotten passcode | The passcode of the app
 declined_card_payment | find out why a card payment was declined \
 | A payment by card that was refused
-card_acceptance | find out where the card is accepted | Shops that take the card
-apple_pay_or_google_pay | use Apple Pay or Google Pay | Paying or topping up with these
 
 [cash] cash machines and withdrawals
 atm_support | find out which cash machines work | Machines that take the card

@@ -4,16 +4,21 @@ TABLE = """
 [delivery] 办卡与领卡
 card_arrival | 了解卡为何还没到 | 订了卡却没收到
 card_delivery_estimate | 了解寄卡要多久 | 一般的寄卡时间
-get_physical_card | 找到自己的PIN码 | 卡的PIN在哪里看
 order_physical_card | 订购实体卡 | 怎样得到实体卡
 getting_spare_card | 再办一张附加卡 | 同一账户的第二张卡
 getting_virtual_card | 办理虚拟卡 | 怎样得到只在应用里的卡
 get_disposable_virtual_card | 办理一次性虚拟卡 | 只用一次的虚拟卡
 disposable_card_limits | 了解一次性卡的限制 | 一次性卡的数量和额度
-activate_my_card | 激活卡 | 让新卡可用
-card_linking | 把卡绑定到应用 | 把已有的卡加入应用
 card_about_to_expire | 更换快到期的卡 | 卡快到期或已到期
 visa_or_mastercard | 选择Visa或万事达卡 | 能办哪种卡组织的卡
+
+[use] 卡的设置与使用
+activate_my_card | 激活卡 | 让新卡可用
+card_linking | 把卡绑定到应用 | 把已有的卡加入应用
+get_physical_card | 找到自己的PIN码 | 卡的PIN在哪里看
+change_pin | 修改PIN码 | 怎样、在哪里改PIN
+card_acceptance | 了解哪里可以用卡 | 接受此卡的商店
+apple_pay_or_google_pay | 使用Apple Pay或Google Pay | 用它们付款或充值
 
 [trouble] 卡故障与遗失
 card_not_working | 解决卡不能用的问题 | 卡普遍用不了
@@ -24,11 +29,8 @@ compromised_card | 报告卡信息被盗用 | 别人在用这张卡或卡号
 lost_or_stolen_phone | 报告手机丢失或被盗 | 装有应用的手机不见了
 card_swallowed | 取回被取款机吞的卡 | 机器吞卡
 pin_blocked | 解锁PIN码 | PIN输错太多次
-change_pin | 修改PIN码 | 怎样、在哪里改PIN
 passcode_forgotten | 重设忘记的应用密码 | 应用的登录密码
 declined_card_payment | 了解刷卡为何被拒 | 刷卡付款被拒绝
-card_acceptance | 了解哪里可以用卡 | 接受此卡的商店
-apple_pay_or_google_pay | 使用Apple Pay或Google Pay | 用它们付款或充值
 
 [cash] 取款机与取现
 atm_support | 了解哪些取款机可用 | 接受此卡的机器

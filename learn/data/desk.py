@@ -49,7 +49,7 @@ class Desk:
 
     def negatives(self, message: Message, how: str) -> list[str]:
         """Intents that `message` doesn't have, nor may well have: `how` is "alike", "area" (the
-        same area, not alike) or "other"."""
+        same area, not alike) or "other" (nothing to do with it). None is kin to its own."""
         intent = message.intent
         alike = self.alike(intent)
         if how == "alike":
@@ -58,8 +58,14 @@ class Desk:
             mates = self.catalogue.of_area(self.area(intent))
             names = [name for name in mates if name != intent and name not in alike]
         else:
-            names = self.catalogue.others(self.area(intent))
-        return [name for name in names if self.posterior.of(message, name) < DOUBTFUL]
+            taken_for = self.posterior.most_alike(intent, list(self.catalogue.intents))[:_ALIKE]
+            names = [name for name in self.catalogue.unrelated(intent) if name not in taken_for]
+        kin = self.catalogue.intents[intent].kin
+        return [
+            name
+            for name in names
+            if name not in kin and self.posterior.of(message, name) < DOUBTFUL
+        ]
 
     def negative(self, message: Message, dice: Dice, alike: float = 0.5, area: float = 0.25) -> str:
         """An intent that `message` doesn't have, with these shares of the kinds of `negatives`."""
@@ -69,7 +75,8 @@ class Desk:
         for how in [order[first], *order[::-1]]:
             if names := self.negatives(message, how):
                 return dice.pick(names)
-        return dice.pick([name for name in self.catalogue.intents if name != message.intent])
+        barred = {message.intent, *self.catalogue.intents[message.intent].kin}
+        return dice.pick([name for name in self.catalogue.intents if name not in barred])
 
     def another(
         self, message: Message, intent: str, dice: Dice, *, overlap: str, longest: int = 400

@@ -82,7 +82,8 @@ def training_rows(offices: Offices, split: Split, count: int, seed: int) -> list
         else:
             raise DataError(
                 f"The sources are too small for {count} {split} rows: after {number} of them "
-                f"every {shape} row repeats a state. Ask for fewer states."
+                f"{_TRIES} draws of a {shape} row gave only states that are there already, or of "
+                "other splits. Ask for fewer states, or use another seed."
             )
     return rows
 
@@ -143,7 +144,8 @@ def test_rows(offices: Offices, seed: int, scale: float) -> list[Row]:
         while made < max(1, round(count * scale)):
             attempt += 1
             dice = Dice(seed, split, shape, only, attempt)
-            language: Language = "zh" if made % 3 == 2 else "en"
+            # In threes, as the pairs of extras: each of them is asked in both languages.
+            language: Language = "zh" if made // 3 % 3 == 2 else "en"
             name = only or next(names)
             (desk, licence), deck = offices[name], decks[name]
             row: Row | None

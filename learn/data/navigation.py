@@ -28,13 +28,13 @@ def link(desk: Desk, voice: Voice, message: Message, opened: str = "") -> Draft:
     for _ in range(3 * count):
         # Behind a heading lie all pages of its area: none of them may compete with it.
         name = desk.negative(message, dice, *((0.0, 0.0) if through_area else (0.5, 0.25)))
-        blocked = through_area and desk.area(name) == own.area
+        blocked = through_area and own.area in {desk.area(name), *desk.catalogue.intents[name].also}
         if name not in (*names, opened) and not blocked and len(names) < count:
             names.append(name)
     paths = chance(dice, 0.35)
     pages = {_title(voice, desk.catalogue.intents[name], paths): None for name in names}
     if through_area or chance(dice, 0.5):
-        areas = [name for name in desk.catalogue.areas if name != own.area]
+        areas = [name for name in desk.catalogue.areas if name not in own.also | {own.area}]
         chosen = dice.sample(areas, min(len(areas), dice.number(1, 2)))
         pages |= {_heading(desk, voice, name, paths): None for name in chosen}
     stay = voice.pick(fixed_words.STAY)

@@ -11,6 +11,7 @@ from readoff.learn.data.voice import Voice
 
 _MOST_WITH_NONE = 20
 _OUTSIDE = 0.95  # some messages "out of scope" come near an intent: a little is left for the others
+_AREA = 0.95  # areas of a source without any are ours, and their borders a matter of taste
 _LEFT_OUT = 0.9  # as much for "none" where intents are offered that annotators may well confuse
 
 
@@ -73,13 +74,18 @@ def _others(desk: Desk, voice: Voice, message: Message, count: int, sure: bool) 
 
 
 def area(desk: Desk, voice: Voice, message: Message) -> Draft | None:
-    """A choice among areas; None for a message out of scope, or where there is one area only."""
-    areas = desk.catalogue.areas
-    if message.intent == OUT_OF_SCOPE or len(areas) < 2:
+    """A choice among areas; None for a message out of scope, or where there is no other area.
+
+    An area under which a reader may look for the message as well is not offered.
+    """
+    if message.intent == OUT_OF_SCOPE:
         return None
-    dice = voice.dice
+    areas, dice = desk.catalogue.areas, voice.dice
     own = desk.area(message.intent)
-    others = [name for name in areas if name != own]
+    also = desk.catalogue.intents[message.intent].also
+    others = [name for name in areas if name != own and name not in also]
+    if not others:
+        return None
     chosen = [own, *dice.sample(others, dice.number(1, len(others)))]
     ids = chance(dice, 0.2)
     options: dict[str, str | None] = {}
@@ -89,4 +95,9 @@ def area(desk: Desk, voice: Voice, message: Message) -> Draft | None:
         options[label] = areas[name][voice.language] if ids else None
         right = label if name == own else right
     question = permuted(voice.ask("area"), dict(options), dice)
-    return Draft("routing", "area", question, {right: 1.0}, human=True)
+    published = desk.catalogue.published
+    target: Target = {right: 1.0}
+    if not published:
+        rest = (1.0 - _AREA) / (len(options) - 1)
+        target = {name: _AREA if name == right else rest for name in options}
+    return Draft("routing", "area", question, target, human=published)

@@ -8,10 +8,11 @@ from hashlib import sha256
 
 from readoff.bench.quality.labels import render_label
 from readoff.bench.records import Language
-from readoff.engine.questions import Question
+from readoff.bench.workloads.lexicon import Dice
+from readoff.engine.questions import Question, Score
 from readoff.engine.text import Text
 from readoff.engine.wire import dumps
-from readoff.learn.data.draft import Draft
+from readoff.learn.data.draft import Draft, draw
 from readoff.learn.data.messages import Split
 
 HUMAN, DERIVED = 1.0, 0.5
@@ -39,12 +40,15 @@ class Row:
     def line(self, weights: Mapping[str, float]) -> str:
         """The row as JSON, `weights` by question id.
 
-        Training targets are distributions; those of the other splits are their largest label,
-        since what is measured there is how probable the model finds the label given.
+        Training targets are distributions. Elsewhere a question has one label, since what is
+        measured there is how probable the model finds the label given: the largest of the target,
+        which is how it was made, or, for a score, a level drawn from the target, since there the
+        borders of the levels are what the target leaves open. (Were it always the largest, whoever
+        answers exactly the target would look too modest.)
         """
         answers: dict[str, object] = {}
         for name, draft in self.drafts.items():
-            target = draft.target if self.split == "train" else {draft.answer: 1.0}
+            target = draft.target if self.split == "train" else {self._label(name, draft): 1.0}
             answers[name] = render_label(target, draft.question)
         content: dict[str, object] = {
             "state": self.state,
@@ -59,6 +63,11 @@ class Row:
             "licence": self.licence,
         }
         return dumps(content)
+
+    def _label(self, name: str, draft: Draft) -> str:
+        if isinstance(draft.question, Score):
+            return draw(Dice("label", self.group, name), draft.target)
+        return draft.answer
 
 
 def _question(question: Question) -> dict[str, object]:

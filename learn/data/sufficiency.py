@@ -128,7 +128,7 @@ def _case(desk: Desk, voice: Voice, message: Message) -> Case:
         if name not in names:
             names.append(name)
     if len(names) < 2:
-        names.append(next(name for name in desk.catalogue.intents if name != truth))
+        names.append(desk.negative(message, dice, alike=0.0, area=0.0))
     candidates = dice.sample(names, len(names))
     notes = (_note(desk, voice, message, candidates), _note(desk, voice, message, candidates))
     return Case(truth, tuple(candidates), notes)
@@ -158,7 +158,9 @@ def _note(desk: Desk, voice: Voice, message: Message, candidates: Sequence[str])
         )
     if kind == "area":
         area = desk.area(message.intent)
-        left = frozenset(name for name in candidates if desk.area(name) == area)
+        left = frozenset(
+            name for name in candidates if area in {desk.area(name), *intents[name].also}
+        )
         words = desk.catalogue.areas[area][voice.language]
         return Note(voice.fill(pattern, area=words), left)
     return Note(voice.fill(pattern), everything)

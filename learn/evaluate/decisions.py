@@ -22,13 +22,15 @@ class Decisions:
     """N questions of `asks`, in the order of the asks and of each one's questions.
 
     `families`, `languages` and `sources` [N] say what the questions are examples of. All weights
-    are 1: a row's weight is about training, and here every decision counts alike.
+    are 1: a row's weight is about training, and here every decision counts alike. `groups` are
+    those that the rows name.
     """
 
     asks: tuple[Ask, ...]
     families: tuple[str, ...]
     languages: tuple[str, ...]
     sources: tuple[str, ...]
+    groups: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         count = sum(len(ask.targets) for ask in self.asks)
@@ -67,13 +69,16 @@ def read_decisions(paths: Sequence[Path], splits: Collection[str]) -> Decisions:
 
 
 def check_apart(test: Decisions, fit: Decisions) -> None:
-    """Raises EvaluationError if a state is in both: a temperature must not see the test."""
+    """Raises EvaluationError if a state or a group is in both: a temperature must not see the
+    test."""
     known = {state_key(ask.state) for ask in test.asks}
-    shared = len({state_key(ask.state) for ask in fit.asks} & known)
-    if shared:
-        raise EvaluationError(
-            f"{shared} states of the rows to fit temperatures on are tested on too. Split by state."
-        )
+    states = len({state_key(ask.state) for ask in fit.asks} & known)
+    for shared, what in ((states, "state"), (len(test.groups & fit.groups), "group")):
+        if shared:
+            raise EvaluationError(
+                f"{shared} {what}{'s' if shared > 1 else ''} of the rows to fit temperatures on "
+                f"{'are' if shared > 1 else 'is'} tested on too. Split by {what}."
+            )
 
 
 def of_asks(asks: Iterable[Ask], family: str, language: str, source: str) -> Decisions:
@@ -91,29 +96,28 @@ def joined(parts: Iterable[Decisions]) -> Decisions:
         tuple(name for part in found for name in part.families),
         tuple(name for part in found for name in part.languages),
         tuple(name for part in found for name in part.sources),
+        frozenset(group for part in found for group in part.groups),
     )
 
 
 def sample(decisions: Decisions, count: int, seed: int) -> list[int]:
     """The numbers of at most `count` questions of each family, ascending.
 
-    Drawn in turn from each source, number of options and language, so that a small sample has all.
+    Drawn evenly along the family's questions in the order of source, number of options and
+    language: each of these has as large a share of the sample as of the family, to one question.
     """
     rows = decisions.rows()
-    strata: dict[str, dict[tuple[str, int, str], list[int]]] = {}
+    families: dict[str, list[int]] = {}
     for i, family in enumerate(decisions.families):
-        key = (decisions.sources[i], int(rows.sizes[i]), decisions.languages[i])
-        strata.setdefault(family, {}).setdefault(key, []).append(i)
+        families.setdefault(family, []).append(i)
     chosen: list[int] = []
-    for family, piles in sorted(strata.items()):
+    for family, members in sorted(families.items()):
         dice = Dice("evaluate", seed, family)
-        stacks = [dice.sample(pile, len(pile)) for _, pile in sorted(piles.items())]
-        found: list[int] = []
-        while len(found) < count and any(stacks):
-            for stack in stacks:
-                if stack and len(found) < count:
-                    found.append(stack.pop())
-        chosen += found
+        drawn = dice.sample(members, len(members))  # stays the order within what is alike
+        drawn.sort(key=lambda i: (decisions.sources[i], rows.sizes[i], decisions.languages[i]))
+        first = dice.number(0, len(drawn) - 1)
+        turned = [*drawn[first:], *drawn[:first]]
+        chosen += {turned[i * len(turned) // count] for i in range(count)}
     return sorted(chosen)
 
 
@@ -136,10 +140,9 @@ def _decisions(rows: Iterable[Example]) -> Decisions:
     families: list[str] = []
     languages: list[str] = []
     sources: list[str] = []
-    for row in rows:
+    kept = [row for row in rows if row.weight > 0.0]
+    for row in kept:
         names = [name for name in row.questions if row.weights[name] > 0.0]
-        if not names:
-            continue
         targets = {
             name: {
                 option: share
@@ -154,4 +157,5 @@ def _decisions(rows: Iterable[Example]) -> Decisions:
         families += [row.families[name] for name in names]
         languages += [row.language or UNKNOWN] * len(names)
         sources += [row.source or UNKNOWN] * len(names)
-    return Decisions(tuple(asks), tuple(families), tuple(languages), tuple(sources))
+    groups = frozenset(row.group for row in kept if row.group is not None)
+    return Decisions(tuple(asks), tuple(families), tuple(languages), tuple(sources), groups)

@@ -99,15 +99,7 @@ def _families(paired: Sequence[Mapping[str, Any]]) -> Iterator[Gate]:
 def _ece(rows: Sequence[Mapping[str, Any]]) -> Gate:
     """The mean over families of the adapter as it is served: with its temperatures, if any."""
     served = CALIBRATED if any(r["contender"] == CALIBRATED for r in rows) else TRAINED
-    means = {}
-    for name in (served, JSON):
-        found = [
-            row["ece"]
-            for row in rows
-            if row["kind"] == "family" and row["contender"] == name and row["ece"] is not None
-        ]
-        means[name] = sum(found) / len(found) if found else None
-    ours, theirs = means[served], means[JSON]
+    ours, theirs = (_family_mean(rows, name, "ece") for name in (served, JSON))
     asked = f"mean ECE of {served} at least {1 - ECE_SHARE:.0%} below that of {JSON}"
     if ours is None or theirs is None:
         return Gate("calibration", asked, f"no answers of {JSON}", None)
@@ -115,8 +107,21 @@ def _ece(rows: Sequence[Mapping[str, Any]]) -> Gate:
     if theirs > 0.0:
         share = 1.0 - ours / theirs
         told = f" ({abs(share):.0%} {'below' if share >= 0.0 else 'above'})"
+    floor, other = (_family_mean(rows, name, "ece_if_calibrated") for name in (served, JSON))
+    if floor is not None and other is not None:
+        told += f"; calibrated models of such confidence would show {floor:.3f} and {other:.3f}"
     text = f"{ours:.3f} against {theirs:.3f}{told}"
     return Gate("calibration", asked, text, ours <= ECE_SHARE * theirs)
+
+
+def _family_mean(rows: Sequence[Mapping[str, Any]], name: str, figure: str) -> float | None:
+    """Over the families that have the figure."""
+    found = [
+        row[figure]
+        for row in rows
+        if row["kind"] == "family" and row["contender"] == name and row.get(figure) is not None
+    ]
+    return sum(found) / len(found) if found else None
 
 
 def _routing(rows: Sequence[Mapping[str, Any]]) -> Gate:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from readoff.learn.data.build import Options, build
+from readoff.learn.data.build import Options, build, offices
+from readoff.learn.data.clinc150 import clinc150
+from readoff.learn.data.desk import Desk
+from readoff.learn.data.posterior import posterior
 from tests.learn.data import fabricated
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -44,3 +47,10 @@ def read() -> Callable[[Path], Rows]:
         }
 
     return reader
+
+
+@pytest.fixture(scope="session")
+def desk(sources: Path) -> Desk:
+    """The training messages of the fabricated CLINC150."""
+    source = clinc150(sources)
+    return offices({"clinc150": source}, {"clinc150": posterior(source)}, "train")["clinc150"][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -258,3 +259,13 @@ def test_a_family_that_there_is_not(sources: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match='no family "gardening"; there are routing'):
         build(Options(sources, tmp_path / "set", only=("gardening",)))
     assert not (tmp_path / "set").exists()
+
+
+def test_questions_about_a_message_are_tested_in_both_languages(built: Path, read: Read) -> None:
+    asked = {
+        (re.sub(r"(_\d+)?$", "", name), row["language"])
+        for row in read(built)["test"]
+        for name in row["questions"]
+    }
+    for kind in ("relevance_topic", "verification_three_way", "rewriting_pick", "navigation_link"):
+        assert {(kind, "en"), (kind, "zh")} <= asked

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from readoff.bench.records import Language
 from readoff.bench.workloads.lexicon import Dice
 from readoff.engine.questions import Choice, Noul, Score
 from readoff.engine.text import render_text
@@ -23,30 +21,11 @@ from readoff.learn.data import (
     wording_en,
     wording_zh,
 )
-from readoff.learn.data.build import offices
-from readoff.learn.data.clinc150 import clinc150
 from readoff.learn.data.desk import DOUBTFUL, Desk
 from readoff.learn.data.draft import Draft, chance, draw, permuted, verdict
 from readoff.learn.data.errors import DataError
-from readoff.learn.data.messages import OUT_OF_SCOPE, Message
-from readoff.learn.data.posterior import posterior
-from readoff.learn.data.voice import Voice
-
-
-@pytest.fixture(scope="module")
-def desk(sources: Path) -> Desk:
-    source = clinc150(sources)
-    return offices({"clinc150": source}, {"clinc150": posterior(source)}, "train")["clinc150"][0]
-
-
-def voices(count: int) -> list[Voice]:
-    languages: tuple[Language, ...] = ("en", "en", "en", "zh")
-    return [Voice(languages[n % 4], Dice("voices", n)) for n in range(count)]
-
-
-def message(desk: Desk, number: int) -> Message:
-    scoped = desk.scoped()
-    return scoped[number * 7 % len(scoped)]
+from readoff.learn.data.messages import OUT_OF_SCOPE
+from tests.learn.data.drawn import message, voices
 
 
 def names_of(desk: Desk, intent: str) -> set[str]:
@@ -137,6 +116,7 @@ def test_derived_negatives_avoid_what_the_second_opinion_finds_likely(desk: Desk
                 assert name != given.intent
                 assert desk.posterior.of(given, name) < DOUBTFUL
                 assert (desk.area(name) == desk.area(given.intent)) == (how != "other")
+                assert name not in desk.catalogue.intents[given.intent].kin
 
 
 def test_three_way_has_all_verdicts_equally_often(desk: Desk) -> None:

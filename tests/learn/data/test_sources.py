@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from readoff.learn.data import banking_en, banking_zh, clinc_en, clinc_zh
+from readoff.learn.data import banking_en, banking_zh, clinc_en, clinc_zh, kin
 from readoff.learn.data.banking77 import banking77
 from readoff.learn.data.catalogue import catalogue
 from readoff.learn.data.clinc150 import clinc150
@@ -18,7 +18,7 @@ from readoff.learn.data.errors import DataError
 
 TABLES = {
     "clinc150": (clinc_en.TABLE, clinc_zh.TABLE, 150, 10),
-    "banking77": (banking_en.TABLE, banking_zh.TABLE, 77, 8),
+    "banking77": (banking_en.TABLE, banking_zh.TABLE, 77, 9),
 }
 
 
@@ -43,7 +43,31 @@ def test_a_catalogue_has_only_what_is_asked_for() -> None:
     assert set(found.intents) == {"alarm", "yes"}
     assert set(found.areas) == {"utility", "settings"}
     assert found.of_area("utility") == ["alarm"]
-    assert found.others("utility") == ["yes"]
+    assert found.unrelated("alarm") == ["yes"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_kin_and_other_areas_are_of_the_tables(name: str) -> None:
+    found = catalogue(name, ids(TABLES[name][0]))
+    assert kin.pairs(name).keys() <= found.intents.keys()
+    assert kin.areas(name).keys() <= found.intents.keys()
+    for intent in found.intents.values():
+        assert intent.id not in intent.kin
+        assert intent.area not in intent.also
+        assert intent.also <= found.areas.keys()
+        assert all(intent.id in found.intents[other].kin for other in intent.kin)
+        unrelated = found.unrelated(intent.id)
+        assert unrelated
+        assert not {intent.id, *intent.kin} & set(unrelated)
+        assert all(intent.id in found.unrelated(other) for other in unrelated)
+    assert found.published is (name == "clinc150")
+
+
+def test_what_is_part_of_another_intent_is_kin_to_it() -> None:
+    found = catalogue("banking77", ids(banking_en.TABLE)).intents
+    assert "getting_virtual_card" in found["get_disposable_virtual_card"].kin
+    assert "card_not_working" in found["contactless_not_working"].kin
+    assert "charges" in found["top_up_by_card_charge"].also
 
 
 def test_an_unknown_intent_is_named() -> None:

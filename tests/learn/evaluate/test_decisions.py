@@ -53,25 +53,39 @@ def test_a_state_to_fit_on_must_not_be_tested(tmp_path: Path) -> None:
     other = write(tmp_path / "v.jsonl", labelled(6, split="valid", start=6))
     check_apart(test, read_decisions([other], ("valid",)))
     same = write(tmp_path / "v.jsonl", labelled(2, split="valid", start=5))
-    with pytest.raises(EvaluationError, match="1 states"):
+    with pytest.raises(EvaluationError, match=r"^1 state of .* is tested on too"):
         check_apart(test, read_decisions([same], ("valid",)))
 
 
-def test_a_sample_has_something_of_everything(tmp_path: Path) -> None:
-    made = read_decisions([write(tmp_path / "t.jsonl", labelled(72))], ("test",))
-    numbers = sample(made, 8, seed=1)
-    assert numbers == sample(made, 8, seed=1) != sample(made, 8, seed=2)
+def test_a_group_to_fit_on_must_not_be_tested(tmp_path: Path) -> None:
+    tested, fitted = labelled(3), labelled(3, split="valid", start=9)
+    tested[0]["group"], fitted[1]["group"], fitted[2]["group"] = "ticket 1", "ticket 2", "ticket 1"
+    test = read_decisions([write(tmp_path / "t.jsonl", tested)], ("test",))
+    check_apart(test, read_decisions([write(tmp_path / "v.jsonl", fitted[:2])], ("valid",)))
+    fit = read_decisions([write(tmp_path / "v.jsonl", fitted)], ("valid",))
+    assert fit.groups == {"ticket 1", "ticket 2"}
+    with pytest.raises(EvaluationError, match=r"^1 group of .* Split by group"):
+        check_apart(test, fit)
+
+
+def test_a_sample_is_made_up_as_its_family_is(tmp_path: Path) -> None:
+    made = read_decisions([write(tmp_path / "t.jsonl", labelled(180))], ("test",))
+    numbers = sample(made, 10, seed=1)
+    assert numbers == sample(made, 10, seed=1) != sample(made, 10, seed=2)
     assert numbers == sorted(set(numbers))
-    assert Counter(made.families[i] for i in numbers) == dict.fromkeys(FAMILIES, 8)
+    assert Counter(made.families[i] for i in numbers) == dict.fromkeys(FAMILIES, 10)
     sizes = made.rows().sizes
-    drawn = {(int(sizes[i]), made.languages[i]) for i in numbers if made.families[i] == "routing"}
-    had = {
-        (int(sizes[i]), made.languages[i])
-        for i in range(len(made))
-        if made.families[i] == "routing"
-    }
-    assert drawn == had
+    kinds = 0
+    for family in FAMILIES:
+        own = [i for i, name in enumerate(made.families) if name == family]
+        had = Counter((int(sizes[i]), made.languages[i]) for i in own)
+        drawn = Counter((int(sizes[i]), made.languages[i]) for i in own if i in numbers)
+        for kind, count in had.items():
+            assert abs(drawn[kind] - count * 10 / len(own)) < 1.0
+        kinds += len(had)
+    assert kinds > len(FAMILIES)
     assert len(sample(made, 1000, seed=0)) == len(made)
+    assert sample(made, 0, seed=0) == []
 
 
 def test_only_keeps_the_questions_of_a_state_together(tmp_path: Path) -> None:

@@ -46,6 +46,16 @@ def test_a_family_must_win_in_both(accuracy: float, nll: float, word: str) -> No
     assert (found["routing"], found["navigation"]) == ("met", word)
 
 
+def test_the_noise_floor_is_told_beside_the_mean() -> None:
+    rows = [figure(CALIBRATED, 0.1, ece_if_calibrated=0.08), figure(JSON, 0.3)]
+    rows += [figure(CALIBRATED, 0.1, ece_if_calibrated=0.06, slice="navigation")]
+    [found] = [gate.found for gate in gates(scopes([], rows)) if gate.name == "calibration"]
+    assert found == "0.100 against 0.300 (67% below)"
+    rows[1]["ece_if_calibrated"] = 0.04
+    [found] = [gate.found for gate in gates(scopes([], rows)) if gate.name == "calibration"]
+    assert found.endswith("; calibrated models of such confidence would show 0.070 and 0.040")
+
+
 @pytest.mark.parametrize(("ours", "word"), [(0.10, "met"), (0.12, "met"), (0.13, "MISSED")])
 def test_mean_ece_is_that_of_the_served_adapter_over_families(ours: float, word: str) -> None:
     rows = [
