@@ -182,10 +182,19 @@ class Calls:
         """Compute `state`, so that questions about it find it warm. Errors as for `decide`."""
         if self._worker.cache is None:
             raise ReadoffError("cache_bytes=0 keeps nothing: there is nothing to warm.")
+        self._check_thread()
         job = self._asking.warming(state)
         self._worker.scheduler.submit(job)
         usage: Usage = _wait(job)
         return usage
+
+    def _check_thread(self) -> None:
+        """Before waiting for a job."""
+        if self._worker.scheduler.is_current:
+            raise ReadoffError(
+                "A callback of a future can't wait for the engine: it runs on the engine's own "
+                "thread. Use submit there, or hand the work to another thread."
+            )
 
     def _rehearse(self) -> None:
         """Decide twice, cold and cached, and keep what is in memory by now out of Python's later
@@ -231,11 +240,7 @@ class Calls:
     ) -> list[Decision]:
         """All of `requests` at once; `patient`: wait for room in the queue."""
         start = time.perf_counter()
-        if self._worker.scheduler.is_current:
-            raise ReadoffError(
-                "A callback of a future can't wait for the engine: it runs on the engine's own "
-                "thread. Use submit there, or hand the work to another thread."
-            )
+        self._check_thread()
         many = len(requests) > 1
         named = many and not any(isinstance(name, Key) for _, asked in requests for name in asked)
         jobs = [
@@ -246,10 +251,10 @@ class Calls:
         ]
         try:
             leave.takes(jobs)
-            if patient or many:
+            if patient:
                 self._worker.scheduler.submit_many(jobs)
             else:
-                self._worker.scheduler.submit(jobs[0])
+                self._worker.scheduler.submit(*jobs)
             return [_wait(job) for job in jobs]
         finally:
             for job in jobs:

@@ -13,7 +13,7 @@ from readoff.engine.batch import Batch, Readout
 from readoff.engine.errors import BudgetError, ReadoffError
 from readoff.engine.forest import Forest
 from readoff.engine.job import Job, Reads
-from readoff.engine.plan import GRID, Plan
+from readoff.engine.plan import GRID, MANY, Plan
 from readoff.engine.pools import Pools
 from readoff.engine.prefix_cache import Node, PrefixCache
 from readoff.engine.scheduler import error_of, finished
@@ -22,6 +22,8 @@ from readoff.engine.storage import out_of_memory
 Run = Callable[[Batch, Pools | None, bool], Readout]
 Outcomes = list[tuple[Job, Any]]
 
+_FEW = 8
+"""Pieces of one part, where the snapshots of all that fit into a pass find no room."""
 _SCANNED = 512
 """Jobs that are looked at for one pass."""
 
@@ -66,9 +68,9 @@ class Passes:
                 return self._cold(jobs)
             if self._is_hopeless(jobs[0]):
                 return [(jobs[0], self._too_large(jobs[0]))]
-            tokens, lines = self.step_tokens, 1 << 30
+            tokens, lines, pieces = self.step_tokens, MANY, MANY
             while True:
-                plan, taken = self._plan(self.cache, jobs[:_SCANNED], tokens, lines)
+                plan, taken = self._plan(self.cache, jobs[:_SCANNED], tokens, lines, pieces)
                 outcomes = self._attempt(plan, taken)
                 if outcomes is not None:
                     return outcomes
@@ -81,6 +83,8 @@ class Passes:
                         self.let_go(job)
                 elif tokens > GRID and plan.tokens > GRID:
                     tokens = max(GRID, min(tokens, plan.tokens) // 2)
+                elif self.cache.storage.hybrid and pieces > 1:  # each of them leaves a snapshot
+                    pieces = min(pieces, 2 * _FEW) // 2
                 else:
                     return [(taken[0].job, self._too_large(taken[0].job))]
 
@@ -112,10 +116,10 @@ class Passes:
         return self._finish(taken, reads)
 
     def _plan(
-        self, cache: PrefixCache, jobs: Sequence[Job], tokens: int, lines: int
+        self, cache: PrefixCache, jobs: Sequence[Job], tokens: int, lines: int, pieces: int
     ) -> tuple[Plan, list[_Taken]]:
         """What fits of some jobs: whole lines first, for which half is free at least; then, with
-        all that is left, more of prefixes that are longer than a pass."""
+        all that is left, more of prefixes that are longer than a pass, or of more new pieces."""
         plan, taken, long = Plan(cache), list[_Taken](), list[Job]()
         room = tokens
         try:
@@ -124,7 +128,7 @@ class Passes:
                     break
                 if job.ticket.cancelled():
                     continue
-                if self._is_long(plan, job, tokens):
+                if self._is_long(plan, job, tokens, pieces):
                     if self._is_hopeless(job):
                         continue  # until it is the first
                     long.append(job)
@@ -137,17 +141,19 @@ class Passes:
             for job in long:
                 left = tokens - plan.tokens
                 if lines > 0 and (left >= GRID or not taken):
-                    taken.append(self._take_part(plan, job, max(left, GRID)))
+                    taken.append(self._take_part(plan, job, max(left, GRID), pieces))
                     lines -= 1
         except BaseException:
             plan.abort()
             raise
         return plan, taken
 
-    def _is_long(self, plan: Plan, job: Job, tokens: int) -> bool:
+    def _is_long(self, plan: Plan, job: Job, tokens: int, pieces: int) -> bool:
         """Whether the next line needs more than a pass, and not for its leaf alone."""
-        line = job.remaining[0]
-        cost = plan.cost(plan.cache.root(job.group.kernels), line)
+        line, root = job.remaining[0], plan.cache.root(job.group.kernels)
+        if pieces < MANY and plan.pieces(root, line) > pieces:
+            return True
+        cost = plan.cost(root, line)
         return cost > tokens and cost > len(line.leaf)
 
     def _is_hopeless(self, job: Job) -> bool:
@@ -167,10 +173,11 @@ class Passes:
             mine.lines += 1
         return mine
 
-    def _take_part(self, plan: Plan, job: Job, tokens: int) -> _Taken:
+    def _take_part(self, plan: Plan, job: Job, tokens: int, pieces: int) -> _Taken:
         """Put more of a long prefix into the plan."""
         root, line = plan.cache.root(job.group.kernels), job.remaining[0]
-        node, computed = plan.add_part(root, line, tokens, not self._exact, job in self._held)
+        held = job in self._held
+        node, computed = plan.add_part(root, line, tokens, not self._exact, held, pieces)
         return _Taken(job, 0, computed, node)
 
     def _finish(self, taken: list[_Taken], reads: list[Reads]) -> Outcomes:
@@ -235,7 +242,7 @@ class Passes:
         return forest, taken
 
     def _too_large(self, job: Job) -> ReadoffError:
-        line = job.remaining[0]
+        line = max(job.remaining, key=lambda one: one.shared + len(one.leaf))
         tokens = line.shared + len(line.leaf)
         if self.cache is None:
             return BudgetError(f"There isn't memory for a prompt of {tokens} tokens.")

@@ -13,6 +13,9 @@ from readoff.engine.prefix_cache import Ids, Node, PrefixCache
 GRID = 64
 """Cuts inside a piece fall on multiples of the delta rule's chunk, where they can."""
 
+MANY = 1 << 30
+"""No limit."""
+
 
 @dataclass(eq=False)
 class _Segment:
@@ -51,6 +54,14 @@ class Plan:
         """Tokens that would be computed because of `line`."""
         return line.shared - self._start(root, line.pieces) + len(line.leaf)
 
+    def pieces(self, root: Node, line: Line) -> int:
+        """How many shared pieces of `line` would be computed because of it, in part or whole."""
+        known, at, count = self._start(root, line.pieces), 0, 0
+        for ids in line.pieces:
+            at += len(ids)
+            count += at > known
+        return count
+
     def add(self, root: Node, line: Line, resumed: bool = False) -> int:
         """Add a prompt; if it has a leaf, the next row of the readout is its. Returns the tokens
         that are computed because of it. `resumed`: earlier passes computed parts of it."""
@@ -75,8 +86,10 @@ class Plan:
         tokens: int,
         may_cut: bool = True,
         resumed: bool = False,
+        most: int = MANY,
     ) -> tuple[Node, int]:
-        """Add about the next `tokens` of a prompt's shared pieces, and nothing to read.
+        """Add about the next `tokens` of a prompt's shared pieces, of `most` pieces at most, and
+        nothing to read.
 
         A piece is cut on the grid if it `may_cut`, else at least the next piece goes in whole.
         Returns the node where the part ends and the tokens that are computed; nobody pins the node
@@ -87,6 +100,10 @@ class Plan:
         end, at, cut = known + tokens, 0, False
         pieces: list[Ids] = []
         for ids in line.pieces:
+            if at + len(ids) > known:
+                if most == 0:
+                    break
+                most -= 1
             whole = at + len(ids) <= end or (not may_cut and at <= known)
             fitting = len(ids) if whole else max(0, end - at) // GRID * GRID * may_cut
             if whole:

@@ -121,6 +121,7 @@ class KeptPools:
             for tensor in self._tensors(self._states):
                 tensor[: len(states)] = tensor[states]
             return
+        self.generation += 1  # before the first: memory may run out between two layers
         for layer, old in self._kv.items():
             keys = _keys(self.config, kv_slots, self._dtype, self.device)
             torch.index_select(old.k, 0, kv, out=keys.k[: len(kv)])
@@ -132,10 +133,10 @@ class KeptPools:
             torch.index_select(before.tails, 0, states, out=kept.tails[: len(states)])
             self._states[layer] = kept
         self.kv_slots, self.state_slots = kv_slots, state_slots
-        self.generation += 1
 
     def free(self) -> None:
         """Let go of the memory; nothing may use the pools any more."""
+        self.generation += 1
         self._kv.clear()
         self._states.clear()
 

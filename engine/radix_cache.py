@@ -108,15 +108,19 @@ class RadixCache(PrefixCache):
 
     def make_room(self, spans: Sequence[int], states: int) -> Room | None:
         """See `PrefixCache`."""
-        room = self.storage.allocate(spans, states)
-        if room is not None:
-            return room
-        tokens = sum(spans)
+        tokens, settled = sum(spans), self.storage.settled
+        if not settled or self.storage.has_slots(tokens, states):
+            room = self.storage.allocate(spans, states)
+            if room is not None:
+                return room
         if not self._could_fit(tokens, states):
             return None
         while not self.storage.fits(tokens, states):
             if not self._evict():
                 return None
+        # Captured passes know where the pools lie: rather forget some more than move those.
+        while settled and not self.storage.has_slots(tokens, states) and self._evict():
+            pass
         room = self.storage.allocate(spans, states)
         if room is None:
             limit = self.storage.limit

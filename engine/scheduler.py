@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from readoff.engine.compute import settle
@@ -79,36 +80,41 @@ class Scheduler:
         """How many requests wait."""
         return len(self._queue)
 
-    def submit(self, job: Job) -> None:
-        """Queue a job.
+    def submit(self, *jobs: Job) -> None:
+        """Queue all of these jobs, or none. More at once than `max_queue` go into an empty queue.
 
         Raises:
-            OverloadedError: the queue is full.
+            OverloadedError: the queue has no room for them.
             ClosedError: the scheduler is closed, or belongs to the parent of this process.
+            StepError: its thread can't be started.
         """
         self._check_process()
         with self._work:
             self._check_open()
-            self.counters.requests += 1
-            if len(self._queue) >= self.max_queue:
+            self._start()
+            self.counters.requests += len(jobs)
+            most = max(0, self.max_queue - len(jobs))
+            if len(self._queue) > most:
                 self._sweep()
-            if len(self._queue) >= self.max_queue:
-                self.counters.rejected += 1
+            if len(self._queue) > most:
+                self.counters.rejected += len(jobs)
                 raise OverloadedError(
                     f"{len(self._queue)} requests are waiting, and max_queue is {self.max_queue}. "
                     "Try again a little later, or make room for more.",
                     depth=len(self._queue),
                 )
-            self._put(job)
+            for job in jobs:
+                self._put(job)
 
     def submit_many(self, jobs: Sequence[Job]) -> None:
-        """Queue jobs one after another, waiting for room. Raises ClosedError, and DeadlineError if
-        there was none in time."""
+        """Queue jobs one after another, waiting for room. Raises what `submit` does but
+        OverloadedError, and DeadlineError if there was no room in time."""
         self._check_process()
         waiting = list(jobs)[::-1]
         with self._room:
             while waiting:
                 self._check_open()
+                self._start()
                 room = self.max_queue - len(self._queue)
                 for _ in range(min(room, len(waiting))):
                     self.counters.requests += 1
@@ -118,15 +124,15 @@ class Scheduler:
 
     def call(self, function: Callable[[], R]) -> R:
         """Run `function` on the worker, between two passes, and return what it returns. Raises
-        ClosedError, and what `function` raises."""
+        ClosedError, StepError where there can't be a worker, and what `function` raises."""
         self._check_process()
         if threading.current_thread() is self._thread:  # a future's callback: no pass is running
             return function()
         done: Future[R] = Future()
         with self._work:
             self._check_open()
-            self._calls.append((function, done))
             self._start()
+            self._calls.append((function, done))
             self._work.notify()
         return done.result()
 
@@ -142,11 +148,17 @@ class Scheduler:
             self._queue, self._gone = [], []
             self._work.notify_all()
             self._room.notify_all()
+        raised: BaseException | None = None
         for job in left:
-            self.end(job, _closed())
+            try:
+                self.end(job, _closed())
+            except BaseException as error:  # of somebody's callback: all others end too
+                raised = raised or error
         thread = self._thread
         if wait and thread is not None and thread is not threading.current_thread():
             thread.join()
+        if raised is not None:
+            raise raised
 
     def end(self, job: Job, outcome: Any) -> None:
         """End a job with a result or an exception; its waiting caller sees it at once."""
@@ -178,13 +190,20 @@ class Scheduler:
 
     def _put(self, job: Job) -> None:
         self._queue.append(job)
-        self._start()
         self._work.notify()
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+        """The thread, before anything waits for it. With the lock held, which it waits for."""
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise StepError(
+                f"The engine's thread can't be started ({error}). Allow this process more threads."
+            ) from error
+        self._thread = thread
 
     def _check_open(self) -> None:
         if self._closed:
@@ -233,16 +252,24 @@ class Scheduler:
         except BaseException as error:  # whatever it is, this thread goes on
             outcomes = [(job, error_of(error)) for job in jobs]
         for job, outcome in outcomes:
-            self._over(job)
-            self.end(job, outcome)
+            self._finish(job, outcome)
         with self._room:
             self._running = []
             self._queue = [job for job in self._queue if not job.ended]
             left = [job for job in jobs if self._closed and not job.ended]
             self._room.notify_all()
         for job in left:
-            self._over(job)
-            self.end(job, _closed())
+            self._finish(job, _closed())
+
+    def _finish(self, job: Job, outcome: Any) -> None:
+        """A job is over. Whatever a callback of its future raises (a future lets what is no
+        `Exception` through), the thread goes on for all others."""
+        for act in (partial(self._over, job), partial(self.end, job, outcome)):
+            try:
+                act()
+            except BaseException as error:
+                told = (type(error), error, error.__traceback__, threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(told))
 
     def _candidates(self) -> list[Job]:
         """Jobs of the first one's group in their order; those that nobody waits for are ended."""
@@ -253,8 +280,7 @@ class Scheduler:
             if over:
                 self._room.notify_all()
         for job in over:
-            self._over(job)
-            self.end(job, late())
+            self._finish(job, late())
         return [job for job in alive if job.group == alive[0].group]
 
 

@@ -58,6 +58,9 @@ class Storage:
         tails = max(config.conv_kernel - 1, 0) * channels * width
         self.state_bytes = linear * (recurrent + tails)
         self.hybrid = linear > 0
+        self.settled = False
+        """Whether all of the budget was taken for good: what is moved or grown later costs whoever
+        holds on to where the pools lie."""
         self.pools = KeptPools(config, spare, 1, dtype, device)
         self.tokens = SpanAllocator(0)
         self.states = SlotAllocator(1)
@@ -79,6 +82,10 @@ class Storage:
     def fits(self, tokens: int, states: int) -> bool:
         """Whether there are bytes for so many slots more, however they lie."""
         return self.used_bytes + self.size(tokens, states) <= self.limit
+
+    def has_slots(self, tokens: int, states: int) -> bool:
+        """Whether so many slots of each kind are free, however they lie, as the pools are cut."""
+        return tokens <= self.tokens.free and states <= self.states.free
 
     def allocate(self, spans: Sequence[int], states: int) -> Room | None:
         """Spans of these lengths, and state slots; None, and nothing given, where they don't fit
@@ -105,13 +112,15 @@ class Storage:
 
     def reserve(self, tokens: int = 512) -> None:
         """Take all of the budget now, with a state for every so many `tokens`: the pools then stay
-        where they are. A device that has less gives less."""
+        where they are (`settled`). A device that has less gives less."""
         unit = self.size(tokens, int(self.hybrid))
         count = (self.budget - self.state_bytes) // unit
-        self._grow(
+        while not self._grow(
             max(0, count * tokens - self.tokens.capacity),
             max(0, count + 1 - self.states.capacity) if self.hybrid else 0,
-        )
+        ):
+            count = count * 7 // 8
+        self.settled = True
 
     def rearrange(
         self, spans: Sequence[tuple[int, int]], states: Sequence[int], tokens: int, more: int

@@ -208,9 +208,15 @@ class Worker:
         return self.cache
 
     def _identity(self) -> dict[str, str]:
-        """Everything that changes the numbers that a prefix leaves behind."""
+        """Everything that changes the numbers that a prefix leaves behind; where bits must be
+        equal, what changes the order of sums too."""
+        bits: dict[str, str] = {}
+        if self._fixed:
+            count = str(self._threads or torch.get_num_threads())
+            bits = {"torch": torch.__version__, "device": str(self._device), "threads": count}
         return {
             **self._made_of(),
+            **bits,
             "weights": prefix_file.weights_digest(self.backbone),
             "config": hashlib.sha256(repr(self.backbone.config).encode()).hexdigest(),
             "dtype": str(self._dtype),

@@ -113,6 +113,44 @@ def test_a_prompt_beyond_the_budget_is_refused_and_costs_nobody_anything(kind: K
     rig.check_clean()
 
 
+def test_many_short_parts_of_which_few_fit_at_once() -> None:
+    """Each leaves a snapshot; those of a part that others go on from need not stay."""
+    size = Storage(Rig("qwen3_5").backbone.config, torch.float32, torch.device("cpu"), 0)
+    rig = Rig("qwen3_5", size.size(2000, 8))
+    asked = line(*(ids(5, n) for n in range(40)), leaf=ids(4, 50))
+    assert gap(rig.ask(asked)[0], cold("qwen3_5", asked)) <= BOUND
+    few = line(*(ids(3, n) for n in range(100, 115)), leaf=ids(4, 51))  # less than the grid in all
+    assert gap(rig.ask(few)[0], cold("qwen3_5", few)) <= BOUND
+    rig.check_clean()
+
+
+def test_what_is_too_large_is_told_of_the_longest_question(kind: Kind) -> None:
+    size = Storage(Rig(kind).backbone.config, torch.float32, torch.device("cpu"), 0).size(600, 6)
+    rig = Rig(kind, size, step_tokens=128)
+    job = rig.job(line(ids(100), leaf=ids(3)), line(ids(100), leaf=ids(900, 2)))
+    found = rig.run(job)
+    assert isinstance(found[job], BudgetError)
+    assert "A prompt of 1000 tokens" in str(found[job])
+    assert "cache_bytes" in str(found[job])
+
+
+def test_pools_that_are_settled_stay_where_they_are(kind: Kind) -> None:
+    """As captured passes need it: short states and long ones, far beyond what is kept."""
+    config = Rig(kind).backbone.config
+    size = Storage(config, torch.float32, torch.device("cpu"), 0).size(3000, 9)
+    rig = Rig(kind, size, step_tokens=512)
+    rig.kept.storage.reserve(256)
+    where = rig.kept.storage.pools.generation
+    for n in range(60):
+        length = (20, 40, 300, 800)[n % 4 if n < 40 else 0]
+        asked = line(ids(length, n), leaf=ids(4, n))
+        assert gap(rig.ask(asked)[0], cold(kind, asked)) <= BOUND
+    assert rig.kept.counters.evictions > 0
+    assert rig.kept.storage.pools.generation == where
+    assert rig.kept.storage.nbytes <= size
+    rig.check_clean()
+
+
 def test_two_long_states_that_only_fit_one_after_the_other(kind: Kind) -> None:
     """Each holds what it has computed so far: neither may starve the other for ever."""
     config = Rig(kind).backbone.config
