@@ -23,10 +23,10 @@ SHAPES: Mapping[str, float] = {
 }
 """Shares of rows."""
 
-_SOURCES = {"clinc150": 0.6, "banking77": 0.4}
+_SOURCES = {"clinc150": 0.5, "banking77": 0.5}
 _CHINESE = 0.25
 _OUTSIDE = 0.04  # of the rows of one message: those out of scope, as far as they go
-_ALL_INTENTS = 0.12  # of BANKING77's rows of one message: the choice among all its intents
+_ALL_INTENTS = 0.1  # of BANKING77's rows of one message: the choice among all its intents
 _SIZES = {"few": 0.2, "5": 0.25, "some": 0.2, "15": 0.22, "many": 0.13}
 _RANGES = {"few": (2, 4), "5": (5, 5), "some": (6, 10), "15": (15, 15), "many": (11, 20)}
 _EXTRAS = {
