@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from readoff.engine.answers import Answer, Decision, Usage, build_answer
 from readoff.engine.card import Card
+from readoff.engine.echo import echo
 from readoff.engine.errors import ContextError, NumericsError, QuestionError, ReadoffError
 from readoff.engine.escalation import gated
 from readoff.engine.gate import Gate
@@ -15,7 +16,7 @@ from readoff.engine.job import Group, Job
 from readoff.engine.line import Line
 from readoff.engine.prompt import Prompt, Renderer
 from readoff.engine.questions import Question
-from readoff.engine.text import Text
+from readoff.engine.text import Text, check_text, least_tokens
 
 Questions: TypeAlias = Mapping[str, Question]
 
@@ -60,6 +61,7 @@ class Asking:
         start = time.perf_counter() if start is None else start
         _check_options(priority, deadline_ms)
         try:
+            self._check_size(state, f"{where}: The state" if where else "The state")
             prompts = self.renderer.render(state, questions)
         except QuestionError as error:
             if not where:
@@ -67,7 +69,8 @@ class Asking:
             raise QuestionError(f"{where}: {error}") from error
         lines = []
         for (name, question), prompt in zip(questions.items(), prompts, strict=True):
-            self._check_length(prompt, f"{where}, question {name!r}" if where else f"{name!r}")
+            shown = echo(repr(name))
+            self._check_length(prompt, f"{where}, question {shown}" if where else shown)
             *shared, leaf = (piece.ids for piece in prompt.pieces)
             options = len(question.options)
             lines.append(
@@ -100,6 +103,7 @@ class Asking:
 
     def warming(self, state: Text) -> Job:
         """The job that computes a state and reads nothing. Raises QuestionError, ContextError."""
+        self._check_size(state, "The state")
         prompt = self.renderer.prefix(state)
         self._check_length(prompt, "The state")
         line = Line(tuple(piece.ids for piece in prompt.pieces))
@@ -109,6 +113,18 @@ class Asking:
             return Usage(line.shared, computed, line.shared - computed)
 
         return Job([line], Group(self._kernels()), finish)
+
+    def _check_size(self, state: Text, what: str) -> None:
+        """Refuse what is too large beyond doubt before it is written out as text, which indented
+        lines may make a hundred times larger."""
+        least = least_tokens(check_text(state, "The state"))
+        if least > self.context_length:
+            raise ContextError(
+                f"{what} has {least} entries, each a token at least, and the model takes "
+                f"{self.context_length} tokens. Shorten it; nothing is ever cut off.",
+                limit=self.context_length,
+                length=least,
+            )
 
     def _check_length(self, prompt: Prompt, where: str) -> None:
         if len(prompt) > self.context_length:
@@ -128,7 +144,7 @@ class Asking:
                 )
             except NumericsError as error:
                 raise NumericsError(
-                    f"Question {name!r}: {error} The weights may be damaged{self._hint}."
+                    f"Question {echo(repr(name))}: {error} The weights may be damaged{self._hint}."
                 ) from error
         return answers
 

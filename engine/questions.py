@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, cast
 
+from readoff.engine.echo import echo
 from readoff.engine.errors import QuestionError
 from readoff.engine.text import Text, check_text, check_unicode, is_array, render_text
 
@@ -45,10 +46,12 @@ class Choice:
             )
         for name, description in self.criteria.items():
             if not isinstance(name, str) or not name.strip():
-                raise QuestionError(f"The option name {name!r} is empty; every option needs one.")
-            check_unicode(name, f"The option name {name!r}")
+                raise QuestionError(
+                    f"The option name {echo(repr(name))} is empty; every option needs one."
+                )
+            check_unicode(name, f"The option name {echo(repr(name))}")
             if description is not None:
-                check_text(description, f"The description of option {name!r}")
+                check_text(description, f"The description of option {echo(repr(name))}")
         object.__setattr__(self, "criteria", dict(self.criteria))
 
     @property
@@ -83,8 +86,8 @@ class Score:
                 raise QuestionError(f"The description of level {index} is empty.")
             if text in seen:
                 raise QuestionError(
-                    f"Levels {seen[text]} and {index} have the same description {text!r}; "
-                    "the model couldn't tell them apart."
+                    f"Levels {seen[text]} and {index} have the same description "
+                    f"{echo(repr(text))}; the model couldn't tell them apart."
                 )
             seen[text] = index
         object.__setattr__(self, "criteria", tuple(self.criteria))
@@ -118,10 +121,10 @@ class Noul:
         for key, description in self.criteria.items():
             if key not in NOUL_OPTIONS:
                 raise QuestionError(
-                    f'A noul\'s criteria are "true" and "false"; {key!r} is neither.'
+                    f'A noul\'s criteria are "true" and "false"; {echo(repr(key))} is neither.'
                 )
             if description is not None:
-                check_text(description, f"The description of {key!r}")
+                check_text(description, f"The description of {echo(repr(key))}")
         object.__setattr__(self, "criteria", dict(self.criteria))
 
     @property
@@ -141,10 +144,11 @@ def check_questions(questions: object) -> Mapping[str, Question]:
         raise QuestionError("There is no question; ask at least one.")
     for name, question in questions.items():
         if not isinstance(name, str) or not name:
-            raise QuestionError(f"The question id {name!r} is not a non-empty string.")
+            raise QuestionError(f"The question id {echo(repr(name))} is not a non-empty string.")
         if not isinstance(question, Choice | Score | Noul):
             raise QuestionError(
-                f"Question {name!r} must be a Choice, Score or Noul, not {_kind(question)}."
+                f"Question {echo(repr(name))} must be a Choice, Score or Noul, "
+                f"not {_kind(question)}."
             )
     return cast(Mapping[str, Question], questions)
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
+from readoff.engine.echo import echo
 from readoff.engine.errors import QuestionError
 
 Text: TypeAlias = str | Mapping[str, object] | Sequence[object]
@@ -59,7 +60,9 @@ def check_text(value: object, what: str) -> Text:
         elif isinstance(item, Mapping):
             for key, inner in item.items():
                 if not isinstance(key, str):
-                    raise QuestionError(f"{what} has the key {key!r}; object keys are strings.")
+                    raise QuestionError(
+                        f"{what} has the key {echo(repr(key))}; object keys are strings."
+                    )
                 check_unicode(key, what)
                 pending.append((inner, depth + 1))
         elif is_array(item):
@@ -67,6 +70,22 @@ def check_text(value: object, what: str) -> Text:
         else:
             raise QuestionError(f"{what} holds a {type(item).__name__}, which isn't JSON.")
     return cast(Text, value)
+
+
+def least_tokens(value: object) -> int:
+    """How many tokens legal `Text` has at least, without rendering it: every scalar and every empty
+    container stands on a line of its own, and no token is part of two of those lines."""
+    count = 0
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping) and item:
+            pending.extend(item.values())
+        elif is_array(item) and item:
+            pending.extend(cast(Sequence[object], item))
+        else:
+            count += 1
+    return count
 
 
 def check_unicode(text: str, what: str) -> None:

@@ -20,6 +20,10 @@ LINGER = 16
 """A body up to so many times too large is read to its end, so that its sender sees the answer and
 not a broken connection."""
 
+MEMBERS = 1000
+"""Members of a gzip body, at most."""
+
+_WINDOW = 64 << 10
 _GRACE = 0.1
 """Seconds that a body has whatever its deadline, so that a wrong one that is on its way is told so
 and not that it is late."""
@@ -123,13 +127,7 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
     made: list[bytes] = []
     try:
         if encoding == "gzip":
-            finished = False
-            while body and _total(made) <= limit:  # one member after the other (RFC 1952)
-                inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
-                made.append(inflate.decompress(body, limit + 1))
-                finished, body = inflate.eof, inflate.unused_data
-                if not finished:
-                    break
+            made, finished = _inflate(memoryview(body), limit)
         else:
             unpack = _zstd().ZstdDecompressor()
             made.append(unpack.decompress(body, limit + 1))
@@ -141,6 +139,27 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
     if not finished:
         raise wrong
     return b"".join(made)
+
+
+def _inflate(body: memoryview, limit: int) -> tuple[list[bytes], bool]:
+    """(what was made of the members in `body`, one after the other as in RFC 1952; whether the
+    last of them ended). It stops where more than `limit` bytes were made. Every member is fed a
+    window at a time, so that many small ones don't copy what follows them again and again."""
+    made: list[bytes] = []
+    size = at = members = 0
+    finished = False
+    while at < len(body) and size <= limit:
+        members += 1
+        if members > MEMBERS:
+            raise ValueError(f"more than {MEMBERS} members")
+        inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        while at < len(body) and size <= limit and not inflate.eof:
+            window = body[at : at + _WINDOW]
+            made.append(inflate.decompress(window, limit + 1 - size))
+            size += len(made[-1])
+            at += len(window) - len(inflate.unconsumed_tail) - len(inflate.unused_data)
+        finished = inflate.eof
+    return made, finished
 
 
 def _zstd() -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from readoff.engine import wire
 from readoff.serve.body import HEAD_LIMIT, Receive, header
+from readoff.serve.browsers import check_browser
 from readoff.serve.dialects import dialect_of
 from readoff.serve.errors import HttpError, failure_of, unavailable
 from readoff.serve.keys import Keys
@@ -85,6 +86,8 @@ class Front:
             raise HttpError(431, "request_too_large", "The request's head is too large.")
         if scope["path"].startswith(_PROTECTED):
             self._keys.check(header(scope, b"authorization"))
+            if not self._keys:
+                check_browser(scope)
         await self._app(scope, receive, send)
 
     def _over(self, scope: Scope, record: Record, status: int) -> None:

@@ -158,7 +158,7 @@ class _Engines(Collector):
         keys = sorted({key for told in caches.values() for key in told})
         for key in keys:
             values = _pick(caches, key)
-            if key.endswith("_bytes") or key in ("tokens", "snapshots"):
+            if key.endswith("_bytes") or key in ("tokens", "snapshots", "pasts"):
                 yield _gauge(f"readoff_cache_{key}", f"The prefix cache: {key}.", values)
             else:
                 yield _counter(f"readoff_cache_{key}", f"The prefix cache: {key}.", values)

@@ -48,7 +48,11 @@ def decide(
     quantize: options.Quantize = None,
     deterministic: options.Deterministic = False,
     legal_mass: Annotated[
-        bool, typer.Option("--legal-mass", help="Add x_legal_mass to every answer.")
+        bool,
+        typer.Option(
+            "--legal-mass",
+            help="Add x_legal_mass to every answer, as a request's x_legal_mass does.",
+        ),
     ] = False,
     debias: Annotated[
         Debias | None,
@@ -103,7 +107,9 @@ def decide(
     """
     if gate is not None and not 0.0 <= gate <= 1.0:  # nan too, which click's own check misnames
         raise typer.BadParameter(f"{gate:g} is no number from 0 to 1.", param_hint="--gate")
-    parsed = wire.parse_request(loads(_read(request)))
+    content = loads(_read(request))
+    parsed = wire.parse_request(content)
+    legal_mass = legal_mass or wire.wants_legal_mass(content)
     how = Wishes(debias=None if debias is None else debias.value, rotations=rotations, gate=gate)
     # All that can be wrong with an escalation is told before the model is loaded.
     if escalate_url is not None:

@@ -19,6 +19,7 @@ from readoff.engine.errors import (
     NumericsError,
     QuestionError,
 )
+from readoff.engine.prompt import Renderer
 from readoff.engine.questions import Choice, Noul
 from readoff.kernels.dispatch import OPS
 from readoff.kernels.linear.cpu import packable
@@ -184,6 +185,23 @@ def test_a_prompt_beyond_the_context_is_refused_and_nothing_runs(engine: Engine)
     assert caught.value.limit == 2048
     assert caught.value.length > 2048
     assert OPS["rms_norm"].calls.total() == before
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_state_of_too_many_entries_is_refused_before_it_is_text(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    """Indented a hundred levels deep, it would be a hundred times as long as its JSON."""
+    monkeypatch.setattr(Renderer, "render", None)
+    monkeypatch.setattr(Renderer, "prefix", None)
+    state: Any = [1] * 3000
+    for _ in range(90 if nested else 0):
+        state = {"": state}
+    with pytest.raises(ContextError, match="3000 entries") as caught:
+        engine.decide(state, {"refund": REFUND})
+    assert (caught.value.limit, caught.value.length) == (2048, 3000)
+    with pytest.raises(ContextError, match="3000 entries"):
+        engine.prefill(state)
 
 
 def test_a_prompt_that_fits_exactly_is_taken(engine: Engine) -> None:

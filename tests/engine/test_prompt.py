@@ -15,6 +15,7 @@ from readoff.engine.labels import LabelSpace
 from readoff.engine.prompt import Prompt, Renderer
 from readoff.engine.questions import Choice, Noul, Question, Score
 from readoff.engine.template import Template
+from readoff.engine.text import least_tokens
 from readoff.engine.tokenizer import Tokenizer
 from tests.tokenizers import CONTROL, QWEN, qwen, qwen_folder, tiny
 
@@ -48,6 +49,10 @@ STATES: list[Any] = [
 TINY = tiny(thinking=True)
 PLAIN = st.text().filter(lambda text: not any(token in text for token in CONTROL))
 """Text that spells no control token: only there can the whole be encoded in one go."""
+TREES = st.recursive(
+    PLAIN | st.none() | st.booleans() | st.integers(),
+    lambda inner: st.lists(inner) | st.dictionaries(PLAIN, inner),
+)
 ORDERS = ("state-first", "question-first")
 
 
@@ -78,6 +83,16 @@ def test_piecewise_ids_of_any_text(family: str, state: Any, instructions: str) -
     made = renderer(family)
     (prompt,) = made.render(state, {"q": Noul(instructions=instructions)})
     assert prompt.ids == whole(made.tokenizer, prompt)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TREES) | st.dictionaries(PLAIN, TREES))
+@pytest.mark.parametrize("family", QWEN)
+def test_no_state_has_fewer_tokens_than_it_is_said_to_have_at_least(
+    family: str, state: Any
+) -> None:
+    pieces = renderer(family).prefix(state).pieces[1:]
+    assert sum(len(piece.ids) for piece in pieces) >= least_tokens(state)
 
 
 @pytest.mark.parametrize("family", ["tiny", *QWEN])

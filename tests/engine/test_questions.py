@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -121,3 +122,18 @@ def test_bad_collections_of_questions(questions: Any, message: str) -> None:
 def test_any_non_empty_id_is_legal() -> None:
     questions: dict[str, Question] = {" ": Noul(), "Q 🙂": Noul(), "a.b/c": Noul()}
     assert check_questions(questions) is questions
+
+
+def test_errors_repeat_no_megabytes() -> None:
+    """They are answers to whoever sent them, and lines of somebody's log."""
+    long = "x" * 1_000_000
+    for make in (
+        lambda: Score(criteria=[long, long]),
+        lambda: Choice(criteria={long + "\ud800": None, "b": None}),
+        lambda: Choice(criteria={long: {"a": math.nan}, "b": None}),
+        lambda: Noul(criteria={long: None}),
+        lambda: check_questions({long: "no question"}),
+    ):
+        with pytest.raises(QuestionError) as caught:
+            make()
+        assert len(str(caught.value)) < 500

@@ -92,6 +92,12 @@ def test_decide_reads_standard_input_and_gives_legal_mass_on_request(
     response = json.loads(capsys.readouterr().out)
     assert engine.asked[0][2] is True
     assert response["answers"]["heat"]["x_legal_mass"] == 0.75
+    for wish, mass in ((True, True), (False, False), (None, False)):
+        asked = json.dumps(REQUEST | {"x_legal_mass": wish}).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(asked)))
+        assert call("decide", "-r", "-") == 0
+        assert engine.asked[-1][2] is mass
+    capsys.readouterr()
 
 
 def test_options_reach_the_engine(

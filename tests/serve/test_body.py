@@ -7,6 +7,8 @@ import json
 
 from backports import zstd
 
+from readoff.serve.body import MEMBERS
+
 from .rig import ASK, ONE, Held, client_of
 
 
@@ -45,6 +47,9 @@ def test_compressed_bodies() -> None:
         (packed + packed[:-9], "gzip", 400),
         (packed + b"\0", "gzip", 400),
         (b"", "gzip", 400),
+        (packed + gzip.compress(b"") * (MEMBERS - 1), "gzip", 200),
+        (packed + gzip.compress(b"") * MEMBERS, "gzip", 400),
+        (gzip.compress(data + b" " * 300_000, 0), "gzip", 200),  # several windows
         (gzip.compress(b" " * 4_000_000) * 2, "gzip", 413),
         (zstd.compress(data) + b"more", "zstd", 400),
         (zstd.compress(data), "zstd", 200),
