@@ -1,4 +1,4 @@
-"""Bootstrap intervals over requests: the questions of one request are drawn together.
+"""Bootstrap intervals over states: the questions of one state are drawn together.
 
 Source of the method: Efron's percentile bootstrap in its cluster form. A resample is a vector of
 multiplicities, so weighted statistics need no copies of the data.

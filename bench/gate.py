@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from readoff.bench.records import Ask, Gate, Run
 from readoff.bench.rungs.strong_json import Transcript
 from readoff.engine.errors import ReadoffError
@@ -73,7 +75,7 @@ def compare(asks: Sequence[Ask], below: str, lower: Answers, upper: Answers, bou
             if a is None or b is None or p is None or q is None or len(p) != len(q):
                 return Gate(below, same / total, None, bound, False, f"{where}: no probabilities")
             same += a.value == b.value
-            difference = max(abs(x - y) for x, y in zip(p, q, strict=True))
+            difference = float(np.abs(np.subtract(p, q)).max())  # NaN wherever one is
             likely = question.options[max(range(len(q)), key=q.__getitem__)]
             if b.value != likely:
                 ok, worst = False, f"{where}: {b.value!r} is chosen where {likely!r} is likeliest"

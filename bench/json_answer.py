@@ -13,10 +13,12 @@ from readoff.engine.questions import Choice, Question, Score
 from readoff.engine.text import render_entry, render_text
 
 MAX_NEW_TOKENS = 64
-"""The token limit of one answer: three times what a well-formed one takes."""
+"""The least token limit of an answer: three times what a well-formed one takes."""
+_AROUND = 40  # tokens of the object around a long name
 
 Value: TypeAlias = str | int | bool
 
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?$)', re.DOTALL)
 _VALUE = re.compile(r'"(?:choice|score|answer)"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,}]+)')
 
 
@@ -62,6 +64,19 @@ def parse(text: str, question: Question) -> tuple[Value | None, float | None, st
     if not (number and 0 <= confidence <= 1):
         return value, None, failure or "no confidence between 0 and 1"
     return value, float(confidence), failure
+
+
+def token_limit(question: Question) -> int:
+    """The most tokens that an answer may take: `MAX_NEW_TOKENS`, or more where an option's name
+    could take them by itself (a byte has one token at most)."""
+    longest = max(len(json.dumps(name, ensure_ascii=False).encode()) for name in question.options)
+    return max(MAX_NEW_TOKENS, _AROUND + longest)
+
+
+def is_closed(text: str) -> bool:
+    """Whether the object in a text has ended: by a brace outside of strings."""
+    bare = _STRING.sub("", text)
+    return bare.count("}") >= max(1, bare.count("{"))
 
 
 def option_of(value: Value | None) -> str | None:

@@ -16,14 +16,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, StoppingCriteria
 
-from readoff.bench.json_answer import MAX_NEW_TOKENS, Value, messages, parse, token_confidence
+from readoff.bench.json_answer import (
+    Value,
+    is_closed,
+    messages,
+    parse,
+    token_confidence,
+    token_limit,
+)
 from readoff.engine.chat import ChatTemplate
 from readoff.engine.questions import Question
 
 if TYPE_CHECKING:
     from readoff.engine.tokenizer import Tokenizer
 
-__all__ = ["MAX_NEW_TOKENS", "ClosingBrace", "Generated", "JsonGenerator", "messages", "parse"]
+__all__ = ["ClosingBrace", "Generated", "JsonGenerator", "messages", "parse"]
 
 
 @dataclass(frozen=True)
@@ -49,33 +56,29 @@ class Generated:
 class JsonGenerator:
     """Answers questions by greedy JSON generation.
 
-    `model` is a transformers causal model, `tokenizer` ours of the same checkpoint.
+    `model` is a transformers causal model, `tokenizer` ours of the same checkpoint, and
+    `max_new_tokens` None the `token_limit` of each question.
     """
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: Tokenizer, *, max_new_tokens: int = MAX_NEW_TOKENS
+        self, model: PreTrainedModel, tokenizer: Tokenizer, *, max_new_tokens: int | None = None
     ) -> None:
         self.chat = ChatTemplate.of(tokenizer)
         self.model = model
         self.tokenizer = tokenizer
-        ends = [
+        self.max_new_tokens = max_new_tokens
+        self._ends = [
             tokenizer.added_tokens[name]
             for name in ("<|im_end|>", "<|endoftext|>")
             if name in tokenizer.added_tokens
         ]
-        self.config = GenerationConfig(
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-            eos_token_id=ends or None,
-            pad_token_id=ends[-1] if ends else 0,
-        )
 
     def ask(self, state: Any, question: Question) -> Generated:
         """Generate and parse the answer to one question about `state`."""
         started = time.perf_counter()
         ids = self.tokenizer.encode_control(self.chat.render(messages(state, question)))
         seen = Logits()
-        new = self._generate(ids, self.config, seen)
+        new = self._generate(ids, self._config(question), seen)
         text = self.tokenizer.decode(new)
         value, confidence, failure = parse(text, question)
         seconds = time.perf_counter() - started
@@ -90,6 +93,15 @@ class JsonGenerator:
         ids = self.tokenizer.encode_control("Nothing has happened yet.")
         short = GenerationConfig(max_new_tokens=2, do_sample=False, pad_token_id=0)
         self._generate(ids, short, Logits())
+
+    def _config(self, question: Question) -> GenerationConfig:
+        ends = self._ends
+        return GenerationConfig(
+            max_new_tokens=self.max_new_tokens or token_limit(question),
+            do_sample=False,
+            eos_token_id=ends or None,
+            pad_token_id=ends[-1] if ends else 0,
+        )
 
     @torch.inference_mode()
     def _generate(self, ids: Sequence[int], config: GenerationConfig, seen: Logits) -> list[int]:
@@ -108,7 +120,7 @@ class JsonGenerator:
 
 
 class ClosingBrace(StoppingCriteria):
-    """Stops a batch of one at the first generated token that holds a closing brace."""
+    """Stops a batch of one where its object closes; a brace in a name is none."""
 
     def __init__(self, tokenizer: Tokenizer, prompt_tokens: int) -> None:
         self.tokenizer = tokenizer
@@ -117,8 +129,8 @@ class ClosingBrace(StoppingCriteria):
     def __call__(
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs: Any
     ) -> torch.BoolTensor:
-        last = input_ids[0, -1:].tolist() if input_ids.shape[1] > self.prompt_tokens else []
-        stop = "}" in self.tokenizer.decode(last)
+        new = input_ids[0, self.prompt_tokens :].tolist()
+        stop = "}" in self.tokenizer.decode(new[-1:]) and is_closed(self.tokenizer.decode(new))
         return torch.full((input_ids.shape[0],), stop, device=input_ids.device)  # type: ignore[return-value]
 
 

@@ -7,7 +7,7 @@ right. Where there is a whole distribution, its own log loss and Brier score com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,14 @@ class Quality:
     `brier` are those of the event "the answer is right" (Brier within 0 to 1); the
     `distribution_…` ones are over all options (Brier within 0 to 2). Soft labels count with their
     expected score. `calibrated_ece` is what a perfectly calibrated model would show on this
-    sample: mean and interval. `floored` is the share of rows where a probability of 0 was met by
+    sample: mean and interval; None, as in the bins, where labels are soft, since expected scores
+    vary less than outcomes. `floored` is the share of rows where a probability of 0 was met by
     the truth, so that the log loss is what a floor of 1e-12 makes of infinity.
     """
 
     source: Source
     questions: int
-    requests: int
+    states: int
     answered: float
     confident: float
     accuracy: Estimate
@@ -80,23 +81,24 @@ def measure(
     accuracy, *rest = (percentile(float(v), spread[:, k]) for k, v in enumerate(values[:5]))
     nll, brier, whole_nll, whole_brier = (None if np.isnan(e.value) else e for e in rest)
     picture = None
+    soft = bool(rows.soft[sure].any())
     if rows.weight[sure].sum() > 0.0:
         columns = (rows.confidence[sure], rows.correct[sure], rows.weight[sure])
         picture = reliability(*columns, bins=bins, seed=seed)
     return Quality(
         source=source,
         questions=len(rows),
-        requests=int(rows.group.max()) + 1,
+        states=int(rows.group.max()) + 1,
         answered=_mean(rows.answered.astype(np.float64), rows.weight),
         confident=_mean(sure.astype(np.float64), rows.weight),
         accuracy=accuracy,
         nll=nll,
         brier=brier,
         ece=reflected(picture.ece, spread[:, 5]) if picture else None,
-        calibrated_ece=picture.calibrated if picture else None,
+        calibrated_ece=picture.calibrated if picture and not soft else None,
         distribution_nll=whole_nll,
         distribution_brier=whole_brier,
-        bins=picture.bins if picture else (),
+        bins=tuple(map(_unexpected, picture.bins) if soft else picture.bins) if picture else (),
         floored=_mean(rows.floored.astype(np.float64), rows.weight),
     )
 
@@ -110,6 +112,10 @@ def event_losses(confidence: Floats, correct: Floats) -> tuple[Floats, Floats]:
     log_loss = -(correct * np.log(right) + (1.0 - correct) * np.log(wrong))
     brier = correct * (1.0 - confidence) ** 2 + (1.0 - correct) * confidence**2
     return log_loss, brier
+
+
+def _unexpected(one: Bin) -> Bin:
+    return replace(one, expected_low=None, expected_high=None)
 
 
 def _mean(values: Floats, weight: Floats) -> float:

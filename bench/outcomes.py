@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readoff.bench.bootstrap import Floats
-from readoff.bench.records import Ask, Given
+from readoff.bench.records import Ask, Given, Target, state_numbers
 
 Source: TypeAlias = Literal["readout", "stated", "tokens"]
 """Where a confidence comes from: the label probabilities, the number that the JSON states, or the
@@ -26,7 +26,10 @@ class Outcomes:
 
     `confidence` is the probability that the source gives to its own answer, NaN where it gives
     none; `correct` the share of the truth that the answer has, 0 after a failure; `log_loss` and
-    `brier` score the whole distribution, NaN without one; `group` numbers the requests from 0.
+    `brier` score the whole distribution, NaN without one; `group` numbers the states
+    from 0, and what is asked of one state (in one request, or in several of different weights)
+    belongs together;
+    `soft` says whose truth is more than one option.
     """
 
     confidence: Floats
@@ -37,6 +40,7 @@ class Outcomes:
     log_loss: Floats
     brier: Floats
     floored: NDArray[np.bool_]
+    soft: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -52,23 +56,29 @@ def outcomes(asks: Sequence[Ask], given: Sequence[Mapping[str, Given]], source: 
     if len(asks) != len(given):
         raise ValueError(f"There are {len(asks)} requests and answers to {len(given)}.")
     rows = [
-        (*_row(ask, name, answers.get(name), source), ask.weight, index)
-        for index, (ask, answers) in enumerate(zip(asks, given, strict=True))
+        (*_row(ask, name, answers.get(name), source), _soft(ask.targets[name]), ask.weight, state)
+        for ask, answers, state in zip(asks, given, state_numbers(asks), strict=True)
         for name in ask.targets
     ]
     if not rows or not sum(row[-2] for row in rows) > 0.0:
         raise ValueError("There is no labelled question with a weight above zero.")
-    confidence, correct, answered, log_loss, brier, floored, weight, index = zip(*rows, strict=True)
+    columns = zip(*rows, strict=True)
+    confidence, correct, answered, log_loss, brier, floored, soft, weight, state = columns
     return Outcomes(
         confidence=np.array(confidence, np.float64),
         correct=np.array(correct, np.float64),
         weight=np.array(weight, np.float64),
-        group=np.unique(np.array(index), return_inverse=True)[1].astype(np.int64),
+        group=np.unique(np.array(state), return_inverse=True)[1].astype(np.int64),
         answered=np.array(answered, np.bool_),
         log_loss=np.array(log_loss, np.float64),
         brier=np.array(brier, np.float64),
         floored=np.array(floored, np.bool_),
+        soft=np.array(soft, np.bool_),
     )
+
+
+def _soft(target: Target) -> bool:
+    return any(0.0 < share < 1.0 for share in target.values())
 
 
 _Row = tuple[float, float, bool, float, float, bool]

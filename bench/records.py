@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from readoff.engine.questions import Question
-from readoff.engine.text import Text
+from readoff.engine.text import Text, render_text
 
 Language: TypeAlias = Literal["en", "zh"]
 Target: TypeAlias = Mapping[str, float]
@@ -22,6 +23,17 @@ class Ask:
     questions: Mapping[str, Question]
     targets: Mapping[str, Target] = field(default_factory=dict)
     weight: float = 1.0
+
+
+def state_key(state: Text) -> str:
+    """What two states share exactly if the model reads the same."""
+    return json.dumps([isinstance(state, str), render_text(state)])
+
+
+def state_numbers(asks: Sequence[Ask]) -> Sequence[int]:
+    """The number of each ask's state, from 0, in the order of their first."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(state_key(ask.state), len(numbers)) for ask in asks]
 
 
 @dataclass(frozen=True)

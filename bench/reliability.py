@@ -22,7 +22,8 @@ _CHUNK = 2_000_000  # simulated outcomes at a time, some 16 MB
 class Bin:
     """One bin: the range and the mean of its confidences, its accuracy and its share of the mass.
 
-    `expected_low` and `expected_high` hold the accuracy of a calibrated model in 95 % of samples.
+    `expected_low` and `expected_high` hold the accuracy of a calibrated model in 95 % of samples;
+    None where that can't be said.
     """
 
     low: float
@@ -31,8 +32,8 @@ class Bin:
     accuracy: float
     share: float
     count: int
-    expected_low: float
-    expected_high: float
+    expected_low: float | None
+    expected_high: float | None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from readoff.bench.calibrate.collect import state_key
+from readoff.bench.records import state_key
 from readoff.engine.debias import fingerprint
 from readoff.learn.errors import ExampleError
 from readoff.learn.examples import Example, read_examples

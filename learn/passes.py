@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import torch
 
-from readoff.bench.calibrate.collect import state_key
+from readoff.bench.records import state_key
 from readoff.engine.batch import Batch
 from readoff.engine.forest import Forest
 from readoff.engine.prompt import Prompt, Renderer

@@ -229,9 +229,7 @@ def _document(
         "settings": chosen[0].settings.to_json(),
         "variants": [{"name": v.name, "about": v.about, "data": v.data} for v in chosen],
         "options": asdict(setup.options),
-        "rows": figure_rows(
-            contenders, whole, decisions.rows(), everything, seed=seed, resamples=resamples
-        ),
+        "rows": figure_rows(contenders, whole, everything, seed=seed, resamples=resamples),
         "differences": paired_rows(pairs, whole, everything, seed=seed, resamples=resamples),
     }
 

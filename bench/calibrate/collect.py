@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
@@ -11,7 +10,7 @@ import numpy as np
 
 from readoff.bench.bootstrap import Floats
 from readoff.bench.calibrate.rows import PAD, Rows, padded
-from readoff.bench.records import Ask
+from readoff.bench.records import Ask, state_numbers
 from readoff.engine.answers import Decision
 from readoff.engine.card_fields import Debias
 from readoff.engine.debias import (
@@ -25,7 +24,7 @@ from readoff.engine.debias import (
     merged_logits,
 )
 from readoff.engine.questions import Question
-from readoff.engine.text import Text, render_text
+from readoff.engine.text import Text
 
 BATCH = 16
 """Requests of one call."""
@@ -73,11 +72,6 @@ def collect(
     return {mode: _rows(asks, expansions, found, priors, mode) for mode in modes}
 
 
-def state_key(state: Text) -> str:
-    """What two states share exactly if the model reads the same."""
-    return json.dumps([isinstance(state, str), render_text(state)])
-
-
 def _labelled(ask: Ask) -> Mapping[str, Question]:
     return {name: q for name, q in ask.questions.items() if name in ask.targets}
 
@@ -114,10 +108,8 @@ def labelled_rows(asks: Sequence[Ask], z: Floats | None = None) -> Rows:
 
     Weights are shares of the largest, so that no sum of them overflows.
     """
-    numbers: dict[str, int] = {}
     fields, types, options, target, weight, state = [], [], [], [], [], []
-    for ask in asks:
-        number = numbers.setdefault(state_key(ask.state), len(numbers))
+    for ask, number in zip(asks, state_numbers(asks), strict=True):
         for name, question in _labelled(ask).items():
             fields.append(name)
             types.append(question.type)

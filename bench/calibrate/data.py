@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from readoff.bench.calibrate.collect import state_key
 from readoff.bench.quality.files import QualityError
 from readoff.bench.quality.jsonl import read_lines
-from readoff.bench.records import Ask
+from readoff.bench.records import Ask, state_key
 from readoff.engine.debias import fingerprint
 from readoff.engine.strict_json import loads
 

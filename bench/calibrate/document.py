@@ -29,12 +29,8 @@ def document(made: Calibration, about: Mapping[str, Any]) -> dict[str, Any]:
         "states": len(np.unique(whole.state)),
         "method": made.recipe.method,
         "kappa": _strength(made.fit.kappa),
-        "temperatures": [{"key": k, **asdict(one)} for k, one in temperatures.found.items()],
-        "priors": [
-            {"key": key, **asdict(one)}
-            for table in (priors.by_options, priors.by_field)
-            for key, one in table.items()
-        ],
+        "temperatures": _fitted(temperatures.found, temperatures.fields),
+        "priors": _fitted(priors.by_options, priors.by_field),
         "recipes": [{"name": n, "nll": loss, "accuracy": a} for n, loss, a in made.recipes],
         "parts": [_part(part) for part in made.parts],
         "gate": None if made.gate is None else _gate(made),
@@ -42,6 +38,15 @@ def document(made: Calibration, about: Mapping[str, Any]) -> dict[str, Any]:
     }
     cleaned: dict[str, Any] = clean(found)
     return cleaned
+
+
+def _fitted(by_kind: Mapping[str, Any], by_field: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was fitted; `field` tells a field called "choice" from the type."""
+    return [
+        {"key": key, "field": table is by_field, **asdict(one)}
+        for table in (by_kind, by_field)
+        for key, one in table.items()
+    ]
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -74,8 +79,6 @@ def _figures(found: Figures) -> dict[str, Any]:
     row["aurc"], row["best_aurc"] = found.curve.area, found.curve.best
     row["floored"] = q.floored
     row["bins"] = [asdict(one) for one in q.bins]
-    if q.calibrated_ece is None:  # soft labels: what is expected can't be said
-        row["bins"] = [{**one, "expected_low": None, "expected_high": None} for one in row["bins"]]
     count = len(found.curve.coverage)
     points = np.unique(np.linspace(0, count - 1, min(count, _POINTS)).astype(int))
     row["curve"] = [

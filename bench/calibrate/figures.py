@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def figures(rows: Rows, p: Floats, *, seed: int = 0, resamples: int = 1000) -> F
     quality = measure(columns, "readout", seed=seed, resamples=resamples)
     classwise = _classwise(rows, p, generator)
     if is_soft(rows).any():
-        quality, chance = replace(quality, calibrated_ece=None), None
+        chance = None
         classwise = classwise and (classwise[0], None)
     return Figures(
         quality=quality,
@@ -88,6 +88,7 @@ def outcomes_of(rows: Rows, p: Floats) -> Outcomes:
         log_loss=-(rows.target * np.log(np.maximum(p, FLOOR))).sum(axis=1),
         brier=(p * p).sum(axis=1) - 2.0 * (rows.target * p).sum(axis=1) + rows.target.sum(axis=1),
         floored=floored,
+        soft=is_soft(rows),
     )
 
 

@@ -21,7 +21,7 @@ from readoff.bench.calibrate.temperature import (
     one_class,
 )
 from readoff.bench.quality.files import QualityError
-from readoff.engine.card_fields import Prior, Temperature
+from readoff.engine.card_fields import TYPES, Prior, Temperature
 
 Method: TypeAlias = Literal["type", "options", "field", "shrunk"]
 METHODS: tuple[Method, ...] = ("type", "options", "field", "shrunk")
@@ -143,7 +143,7 @@ def _temperatures(bare: Rows, method: Method, kappa: float) -> Temperatures:
 def _kappa(bare: Rows, seed: int, folds: int) -> float:
     """The shrinkage of the least log loss on rows held out; of equal ones the strongest."""
     finest = _temperatures(bare, "shrunk", 0.0)
-    if not (finest.by_options or finest.by_field):
+    if not (finest.fields or set(finest.found) - set(TYPES)):
         return math.inf  # nothing to shrink
     losses = np.zeros(len(KAPPAS))
     weighed = replace(bare, weight=bare.weight / bare.weight.mean())

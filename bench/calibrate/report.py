@@ -16,7 +16,7 @@ METHOD = (
     'Every figure of "after" is out of fold: the decisions were answered by a fit that saw neither '
     "them nor their states. What cross-validation chooses (how far the finer temperatures are "
     "drawn to the coarser ones, how strongly a prior is held back) is chosen anew within each "
-    "training part. The card itself is fitted to everything.",
+    "training part.",
     'NLL is over all options; Brier is that of the event "the answer is right". ECE is adaptive: '
     "bins of equal mass. Beside it stands what a perfectly calibrated model shows on a sample of "
     "this size, since that is not zero. Classwise ECE is the mean over classes of the error of "
@@ -71,7 +71,17 @@ def _sections(document: Mapping[str, Any], drawn: Sequence[Drawn]) -> Iterator[S
     yield Section("The gate", list(_gate(document)))
     yield Section("What acting on the score can cost", list(_proposition(document)))
     yield Section("Notes", [Paragraph(text) for text in document["notes"]])
-    yield Section("How it was measured", [Paragraph(text) for text in METHOD])
+    yield Section("How it was measured", [Paragraph(text) for text in (*METHOD, _fitted(document))])
+
+
+def _fitted(document: Mapping[str, Any]) -> str:
+    gate = document["gate"]
+    if gate is None or gate["entry"]["fitted"]["decisions"] == document["decisions"]:
+        return "The card itself is fitted to everything."
+    return (
+        "The card itself is fitted to half of the states, and its gate chosen on the other half "
+        "alone, which the promise needs."
+    )
 
 
 def _cards(whole: Mapping[str, Any]) -> Iterator[Card]:
@@ -131,9 +141,13 @@ def _brier(document: Mapping[str, Any]) -> Table:
     return Table(head, rows, left=frozenset({0, 1}), caption=caption)
 
 
+def _of(one: Mapping[str, Any]) -> str:
+    return f'"{one["key"]}"' if one["field"] else str(one["key"])
+
+
 def _temperatures(document: Mapping[str, Any]) -> Table:
     rows = [
-        [one["key"], f"{one['value']:.3f}", _span(one["low"], one["high"]), str(one["count"])]
+        [_of(one), f"{one['value']:.3f}", _span(one["low"], one["high"]), str(one["count"])]
         for one in document["temperatures"]
     ]
     caption = f"Temperatures; shrinkage κ = {document['kappa']}"
@@ -143,7 +157,7 @@ def _temperatures(document: Mapping[str, Any]) -> Table:
 def _priors(document: Mapping[str, Any]) -> Iterator[Table]:
     rows = [
         [
-            one["key"],
+            _of(one),
             str(one["count"]),
             f"{one['ridge']:g}",
             ", ".join(

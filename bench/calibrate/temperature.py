@@ -44,17 +44,19 @@ class Estimated:
 
 @dataclass
 class Temperatures:
-    """What was fitted, by its key in a card: "choice", "choice:7" or a field; and what wasn't."""
+    """What was fitted: `found` of types and sizes by its key in a card ("choice", "choice:7"), and
+    `fields`, a table of its own since a field may be called "choice" too; and what wasn't."""
 
     found: dict[str, Estimated] = field(default_factory=dict)
-    by_options: dict[str, float] = field(default_factory=dict)
-    by_field: dict[str, float] = field(default_factory=dict)
+    fields: dict[str, Estimated] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def entry(self) -> Temperature:
         """The card's entry."""
-        of_types = {kind: self.found[kind].value for kind in TYPES if kind in self.found}
-        return Temperature(**of_types, by_options=self.by_options, by_field=self.by_field)
+        values = {key: one.value for key, one in self.found.items()}
+        of_types = {kind: values.pop(kind) for kind in TYPES if kind in values}
+        of_fields = {name: one.value for name, one in self.fields.items()}
+        return Temperature(**of_types, by_options=values, by_field=of_fields)
 
 
 def fit_temperatures(
@@ -78,8 +80,8 @@ def fit_temperatures(
         for size in np.unique(rows.sizes[mask]) if options else ():
             key, of_size = f"{kind}:{size}", mask & (rows.sizes == size)
             if _apart(rows, of_size, mask, key, made.notes):
-                found = _fit(rows.where(of_size), key, made.notes, kappa, made.found[kind].value)
-                made.found[key], made.by_options[key] = found, found.value
+                above = made.found[kind].value
+                made.found[key] = _fit(rows.where(of_size), key, made.notes, kappa, above)
     for name in dict.fromkeys(rows.fields) if fields and kappa != math.inf else ():
         _fit_field(rows, name, made, kappa)
     return made
@@ -97,13 +99,12 @@ def _fit_field(rows: Rows, name: str, made: Temperatures, kappa: float) -> None:
     sizes = set(rows.sizes[mask].tolist())
     key = f"{kind}:{next(iter(sizes))}"
     above = rows.of_type(kind)
-    if len(sizes) == 1 and key in made.by_options:
-        above, centre = above & (rows.sizes == next(iter(sizes))), made.by_options[key]
+    if len(sizes) == 1 and key in made.found:
+        above, centre = above & (rows.sizes == next(iter(sizes))), made.found[key].value
     else:
         centre = made.found[kind].value
     if _apart(rows, mask, above, f'"{name}"', made.notes):
-        found = _fit(rows.where(mask), f'"{name}"', made.notes, kappa, centre)
-        made.found[name], made.by_field[name] = found, found.value
+        made.fields[name] = _fit(rows.where(mask), f'"{name}"', made.notes, kappa, centre)
 
 
 def one_class(rows: Rows) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from readoff.bench.http.endpoint import TIMEOUT, Endpoint, Kind
-from readoff.bench.http.sweep import Bounds, Level, sweep
+from readoff.bench.http.sweep import NO_ANSWER, Bounds, Level, sweep
 from readoff.bench.labelled import rows
-from readoff.bench.records import Given, Workload
+from readoff.bench.records import Ask, Given, Workload
 from readoff.bench.report.result import Result, percentiles
 
 QUICK = Bounds(levels=(1, 2, 4, 8), requests=16, seconds=10.0)
@@ -100,7 +100,7 @@ def _level(level: Level) -> dict[str, Any]:
         "tokens_computed": sum(run.tokens_computed for _, run in level.runs),
         "tokens_generated": sum(run.tokens_generated for _, run in level.runs),
         "failures": dict(level.failures),
-        "down": level.down,
+        "down": len(level.lost),
         "complete": level.complete,
     }
 
@@ -119,17 +119,31 @@ def _agreement(levels: Sequence[Level], ours: Sequence[Mapping[str, Given]]) -> 
 def _judge(endpoint: Endpoint, data: Workload, result: Result, seed: int) -> None:
     bounds = Bounds((4,), requests=len(data.asks), seconds=LABELLED_SECONDS)
     (level,) = sweep(endpoint, data.asks, bounds)
-    answered = dict(level.runs)
-    if len(answered) < len(data.asks):
+    # What got no answer in its time is wrong, as what can't be read is.
+    given: dict[int, Mapping[str, Given]] = {n: _none(data.asks[n]) for n in level.lost}
+    given |= {n: run.given for n, run in level.runs}
+    if level.lost:
         result.notes.append(
-            f"{endpoint.url} answered {len(answered)} of the {len(data.asks)} requests of "
+            f"{endpoint.url} gave {len(level.lost)} of the requests of {data.name} no answer "
+            f"within {endpoint.timeout:g} s; they count as wrong."
+        )
+    if len(given) < len(data.asks):
+        result.notes.append(
+            f"{endpoint.url} got through {len(given)} of the {len(data.asks)} requests of "
             f"{data.name} in {LABELLED_SECONDS:.0f} s; it is judged on those."
         )
-    numbers = sorted(answered)
+    numbers = sorted(n for n in given if data.asks[n].weight > 0.0)
+    if not numbers:
+        result.notes.append(f"{endpoint.url} isn't judged on {data.name}: nothing came of it.")
+        return
     result.quality += rows(
         data.name,
         endpoint.url,
         [data.asks[n] for n in numbers],
-        [answered[n].given for n in numbers],
+        [given[n] for n in numbers],
         seed,
     )
+
+
+def _none(ask: Ask) -> Mapping[str, Given]:
+    return {name: Given(None, failure=NO_ANSWER) for name in ask.questions}

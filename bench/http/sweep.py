@@ -15,6 +15,9 @@ from readoff.engine.errors import ReadoffError
 MAX_DOWN = 3
 """Requests in a row without any answer, after which the endpoint counts as gone."""
 
+NO_ANSWER = "no answer"
+"""The reason in `Level.failures` of a request that got none."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -32,19 +35,21 @@ class Level:
     concurrency: int
     runs: list[tuple[int, Run]] = field(default_factory=list)
     """(number of the ask, its answer), in the order of arrival."""
-    down: int = 0
+    lost: list[int] = field(default_factory=list)
+    """Numbers of the asks that got no answer: out of reach, or too late."""
     wall: float = 0.0
     complete: bool = False
 
     @property
     def failures(self) -> Counter[str]:
-        """Unusable answers by reason."""
-        return Counter(
+        """Unusable answers by reason, and requests that got none."""
+        found = Counter(
             given.failure
             for _, run in self.runs
             for given in run.given.values()
             if given.failure is not None
         )
+        return found + Counter({NO_ANSWER: len(self.lost)})
 
     @property
     def decisions(self) -> int:
@@ -116,15 +121,15 @@ class _Round:
             try:
                 run = self.endpoint.ask(self.asks[number % len(self.asks)])
             except Exception as error:  # raised again by `run`, in the thread that asked for it
-                self._failed(error)
+                self._failed(number % len(self.asks), error)
             else:
                 with self.lock:
                     self.silent = 0
                     self.level.runs.append((number % len(self.asks), run))
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, number: int, error: Exception) -> None:
         with self.lock:
-            self.level.down += 1
+            self.level.lost.append(number)
             self.silent += 1
             if self.silent >= MAX_DOWN or not isinstance(error, DownError):
                 self.error = self.error or error

@@ -27,6 +27,7 @@ import torch
 import typer
 
 from readoff.bench.forward import chains
+from readoff.bench.quality.files import names_of
 from readoff.bench.quality.jsonl import read_jsonl
 from readoff.bench.records import Workload
 from readoff.bench.seeded import QWEN35_08B, SeededCheckpoint
@@ -210,7 +211,10 @@ def asked(
     """The generated workloads, and one a file of decisions."""
     tokenizer = load_renderer(checkpoint, find_card(checkpoint)).tokenizer
     made = workloads(tokenizer, quick=not full)
-    made += [Workload(path.stem, "quality", "en", list(read_jsonl(path))) for path in data]
+    made += [
+        Workload(name, "quality", "en", list(read_jsonl(path)))
+        for name, path in zip(names_of(data), data, strict=True)
+    ]
     kept: list[Workload] = []
     for one in made:
         asks = list(one.asks[:limit])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from readoff.engine.errors import ReadoffError
@@ -11,6 +11,25 @@ from readoff.engine.errors import ReadoffError
 
 class QualityError(ReadoffError, ValueError):
     """A file of labelled decisions can't be found, read, understood or written."""
+
+
+def names_of(paths: Sequence[str | Path]) -> list[str]:
+    """What each file is called in results: its stem, and as much of its path as it takes to tell
+    it from the others of that stem. Raises QualityError for a file that is named twice."""
+    files = [Path(path) for path in paths]
+    if twice := {file for file in files if [f.resolve() for f in files].count(file.resolve()) > 1}:
+        raise QualityError(f"{min(twice)} is named twice.")
+    return [_shortest(file, [other for other in files if other is not file]) for file in files]
+
+
+def _shortest(file: Path, others: Sequence[Path]) -> str:
+    if all(other.stem != file.stem for other in others):
+        return file.stem
+    parts = file.parts
+    for count in range(1, len(parts)):
+        if all(other.parts[-count:] != parts[-count:] for other in others):
+            return "/".join(parts[-count:])
+    return str(file)
 
 
 def locate(path: str | Path, names: Iterable[str]) -> Path:

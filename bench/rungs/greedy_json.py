@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readoff.bench.json_answer import MAX_NEW_TOKENS, option_of
+from readoff.bench.json_answer import option_of
 from readoff.bench.records import Ask, Given, Run, Workload
 from readoff.bench.rungs.generation import GenerationTimes
 from readoff.bench.rungs.opponent import Opponent
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class GreedyJson(Rung):
-    """One chat a question, no grammar, stopped at the closing brace or after 64 tokens."""
+    """One chat a question, no grammar, stopped at the closing brace or at its `token_limit`."""
 
     name = "L0"
     title = "JSON, transformers.generate"
     kind = "json"
 
-    def __init__(self, opponent: Opponent, *, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
+    def __init__(self, opponent: Opponent, *, max_new_tokens: int | None = None) -> None:
         super().__init__()
         self.opponent, self.max_new_tokens = opponent, max_new_tokens
         self.times = GenerationTimes()

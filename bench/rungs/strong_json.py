@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from readoff.bench.json_answer import MAX_NEW_TOKENS, given_from, messages, token_confidence
+from readoff.bench.json_answer import given_from, messages, token_confidence, token_limit
 from readoff.bench.records import Ask, Given, Run, Workload
 from readoff.bench.rungs.answer_grammar import AnswerGrammar
 from readoff.bench.rungs.continuation import Continuation, batch_of
@@ -41,11 +41,12 @@ class Transcript:
 
 
 class StrongJson(Rung):
-    """Greedy, constrained, batched JSON. `jump`: forced text in one segment (L1j)."""
+    """Greedy, constrained, batched JSON. `jump`: forced text in one segment (L1j). `max_new_tokens`
+    None: the `token_limit` of each question."""
 
     kind = "json"
 
-    def __init__(self, *, jump: bool = False, max_new_tokens: int = MAX_NEW_TOKENS) -> None:
+    def __init__(self, *, jump: bool = False, max_new_tokens: int | None = None) -> None:
         super().__init__()
         self.jump, self.max_new_tokens = jump, max_new_tokens
         self.name = "L1j" if jump else "L1"
@@ -122,6 +123,7 @@ class StrongJson(Rung):
         lines = []
         for number, (name, prompt) in enumerate(zip(ask.questions, prompts, strict=True)):
             tail = list(prompt[same:])
+            limit = self.max_new_tokens or token_limit(ask.questions[name])
             lines.append(
                 Line(
                     name=name,
@@ -129,14 +131,14 @@ class StrongJson(Rung):
                     pending=tail,
                     first=same,
                     slot=slot,
-                    limit=self.max_new_tokens,
+                    limit=limit,
                     chain=((0, same),) if same else (),
                     state=1 if same else 0,
                     states=(2 + 2 * number, 3 + 2 * number),
                     recurrent=bool(config.conv_kernel),
                 )
             )
-            slot += len(tail) + self.max_new_tokens
+            slot += len(tail) + limit
         self._reserve(slot, 2 + 2 * len(lines))
         return lines, [Continuation(prompts[0][:same], 0, 0, state_out=1)] if same else []
 

@@ -75,6 +75,7 @@ def stated(name: str, rows: Rows, given: Sequence[Given | None]) -> Contender:
         log_loss=whole.log_loss,
         brier=whole.brier,
         floored=floored,
+        soft=whole.soft,
     )
     return Contender(name, made, covered, int((covered & ~legal).sum()))
 
@@ -90,6 +91,7 @@ def taken(outcomes: Outcomes, mask: Mask) -> Outcomes:
         log_loss=outcomes.log_loss[mask],
         brier=outcomes.brier[mask],
         floored=outcomes.floored[mask],
+        soft=outcomes.soft[mask],
     )
 
 

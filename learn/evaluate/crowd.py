@@ -61,7 +61,7 @@ class CrowdJson(StrongJson):
         slot, state = 0, 0
         for part in ask.parts:
             own, beginning = super()._lines(part)
-            end = max(line.slot + len(line.pending) + self.max_new_tokens for line in own)
+            end = max(line.slot + len(line.pending) + line.limit for line in own)
             lines += [_moved(line, slot, state) for line in own]
             beginnings += [
                 replace(one, slot=one.slot + slot, state_out=one.state_out + state)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from readoff.bench.calibrate.collect import labelled_rows, state_key
+from readoff.bench.calibrate.collect import labelled_rows
 from readoff.bench.calibrate.rows import Rows
-from readoff.bench.records import Ask
+from readoff.bench.records import Ask, state_key
 from readoff.bench.workloads.lexicon import Dice
 from readoff.learn.evaluate.errors import EvaluationError
 from readoff.learn.examples import Example, read_examples

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from readoff.bench.bootstrap import Estimate, Floats, percentile, resampled
-from readoff.bench.calibrate.figures import is_soft
-from readoff.bench.calibrate.rows import Rows
 from readoff.bench.metrics import Quality, measure
 from readoff.bench.report.result import clean
 from readoff.learn.evaluate.contender import Contender, Mask, taken
@@ -22,7 +20,6 @@ Row = dict[str, Any]
 def figure_rows(
     contenders: Sequence[Contender],
     parts: Iterable[Slice],
-    rows: Rows,
     within: Mask,
     *,
     seed: int = 0,
@@ -36,7 +33,6 @@ def figure_rows(
     a calibrated model would show on this sample, None where labels are soft; `floored`: the share
     of rows where a probability of 0 met the truth; `bins` for the reliability diagram.
     """
-    soft = is_soft(rows)
     found = []
     for part in parts:
         for one in contenders:
@@ -50,7 +46,7 @@ def figure_rows(
                     "slice": part.name,
                     "kind": part.kind,
                     "contender": one.name,
-                    **_row(quality, soft=bool(soft[mask].any())),
+                    **_row(quality),
                 }
             )
     return found
@@ -98,13 +94,13 @@ def differences(
     return percentile(float(values[0]), spread[:, 0]), percentile(float(values[1]), spread[:, 1])
 
 
-def _row(quality: Quality, *, soft: bool) -> Row:
-    row: Row = {"decisions": quality.questions, "states": quality.requests}
+def _row(quality: Quality) -> Row:
+    row: Row = {"decisions": quality.questions, "states": quality.states}
     row |= _told("accuracy", quality.accuracy)
     row |= _told("nll", quality.distribution_nll)
     row |= _told("brier", quality.distribution_brier)
     row |= _told("ece", quality.ece)
-    calibrated = None if soft else quality.calibrated_ece
+    calibrated = quality.calibrated_ece
     row["ece_if_calibrated"] = None if calibrated is None else calibrated.value
     row["ece_if_calibrated_at_most"] = None if calibrated is None else clean(calibrated.high)
     row["answered"], row["floored"] = quality.answered, quality.floored
@@ -113,8 +109,8 @@ def _row(quality: Quality, *, soft: bool) -> Row:
             "confidence": one.confidence,
             "accuracy": one.accuracy,
             "count": one.count,
-            "expected_low": None if soft else one.expected_low,
-            "expected_high": None if soft else one.expected_high,
+            "expected_low": one.expected_low,
+            "expected_high": one.expected_high,
         }
         for one in quality.bins
     ]

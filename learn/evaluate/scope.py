@@ -84,6 +84,6 @@ class Scope:
             "decisions": int(within.sum()),
             "states": len(np.unique(self.rows.state[within])),
             "unusable_json": sum(one.unusable for one in contenders),
-            "rows": figure_rows(contenders, parts, self.rows, within, tell=tell, **how),
+            "rows": figure_rows(contenders, parts, within, tell=tell, **how),
             "paired": paired_rows(pairs, parts, within, **how),
         }

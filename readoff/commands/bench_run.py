@@ -121,10 +121,15 @@ class _Output:
 
 def _read_data(chosen: Chosen) -> list[Workload]:
     """The labelled files, read before the model is loaded: mistakes in them are told at once."""
+    from readoff.bench.quality.files import names_of
     from readoff.bench.quality.jsonl import read_jsonl
     from readoff.bench.records import Workload as Made
 
-    return [Made(path.stem, "quality", "en", list(read_jsonl(path))) for path in chosen.data]
+    names = names_of(chosen.data)
+    return [
+        Made(name, "quality", "en", list(read_jsonl(path)))
+        for name, path in zip(names, chosen.data, strict=True)
+    ]
 
 
 def _engine(chosen: Chosen) -> Engine:

@@ -257,7 +257,8 @@ def _summary(document: Mapping[str, Any]) -> None:
     if (floor := whole["after"]["calibrated_ece"]) is not None:
         print(f"  ECE of a perfectly calibrated model here: {floor:.4f}")
     for one in document["temperatures"]:
-        print(f"temperature of {one['key']}: {one['value']:.3f}")
+        name = f'"{one["key"]}"' if one["field"] else one["key"]
+        print(f"temperature of {name}: {one['value']:.3f}")
     gate = document["gate"]
     for one in () if gate is None else gate["thresholds"]:
         cut = "nothing is accepted" if one["threshold"] is None else f"{one['threshold']:.4f}"

@@ -154,13 +154,9 @@ def _figures(files: list[Path]) -> Figures | None:
     if not files:
         return None
     from readoff.bench.export_figures import figures_of, read_labelled
-    from readoff.engine.errors import ReadoffError
+    from readoff.bench.quality.files import names_of
 
-    stems = [file.stem for file in files]
-    names = [str(f) if stems.count(f.stem) > 1 else f.stem for f in files]
-    if len(set(names)) < len(names):
-        raise ReadoffError("--figures names a file twice.")
-    asks = {name: read_labelled(file) for name, file in zip(names, files, strict=True)}
+    asks = {name: read_labelled(file) for name, file in zip(names_of(files), files, strict=True)}
     return lambda subject: figures_of(subject, asks)
 
 

@@ -58,6 +58,8 @@ def test_the_choice_must_be_the_likeliest_option() -> None:
 def test_numbers_that_are_none_are_red(bad: float) -> None:
     upper = Run({**run((0.2, 0.5, 0.3)).given, "due": Given("true", (bad, 0.1))}, 1.0, 1, 0)
     assert not compare([ASK], "L2", [run((0.2, 0.5, 0.3))], [upper], 0.5).ok
+    later = Run({**run((0.2, 0.5, 0.3)).given, "due": Given("true", (0.9, bad))}, 1.0, 1, 0)
+    assert not compare([ASK], "L2", [run((0.2, 0.5, 0.3))], [later], 0.5).ok
 
 
 def test_a_missing_answer_is_red() -> None:

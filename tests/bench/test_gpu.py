@@ -20,7 +20,7 @@ from readoff.bench.gpu.models import SHAPES, TINY, projections, work_of
 from readoff.bench.gpu.speeds import rates
 from readoff.bench.seeded import SeededOnDevice
 from readoff.kernels.dispatch import Implementation, always
-from readoff.kernels.pointwise import rms_norm
+from readoff.kernels.pointwise import add_rms_norm, rms_norm
 
 TRIAL = ["--device", "cpu", "--shape", "tiny"]
 NOT_NEEDED = (
@@ -103,6 +103,23 @@ def test_a_wrong_kernel_stops_everything(
     assert {c["name"].split(" ")[0] for c in model["gate"] if not c["ok"]} == {"rms_norm"}
     assert set(model) == {"gate"}
     assert "RED rms_norm" in err
+
+
+def test_nan_in_the_second_result_is_red(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = add_rms_norm.implementations["torch"].function
+
+    def broken(*args: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = right(*args)
+        return first, second * torch.nan
+
+    first = {"broken": Implementation("broken", broken, always())}
+    monkeypatch.setattr(add_rms_norm, "implementations", first | add_rms_norm.implementations)
+    monkeypatch.setattr(add_rms_norm, "_chosen", {})
+    assert main([*TRIAL, "--gate-only"]) == 1
+    model = document(capsys.readouterr().out)["models"]["tiny"]
+    assert "add_rms_norm" in {c["name"].split(" ")[0] for c in model["gate"] if not c["ok"]}
 
 
 def test_a_spent_budget_tells_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

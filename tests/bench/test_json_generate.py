@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
+from readoff.bench.json_answer import MAX_NEW_TOKENS, is_closed, token_limit
 from readoff.bench.json_generate import JsonGenerator, messages, parse
 from readoff.engine.questions import Choice, Noul, Question, Score
 from tests.models import tiny_model
@@ -64,6 +65,39 @@ def test_the_answer_is_read_and_generation_stops_at_the_brace() -> None:
     turns = messages("Hello", TEAM)
     assert found.prompt_tokens > sum(len(turn["content"]) for turn in turns)
     assert found.seconds > 0
+
+
+def test_a_brace_in_a_name_ends_nothing() -> None:
+    answer = '{"choice": "a } b", "confidence": 0.7}'
+    found = generator(answer + " }").ask("Hello", TEAM)
+    assert (found.text, found.value, found.failure) == (answer, "a } b", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ("{}", True),
+        ("}", True),
+        ('{"a": "}"', False),
+        ('{"a": "\\"}', False),
+        ('{"a": "\\\\"}', True),
+        ("{'a': 1}", True),
+        ('{"a": {"b": 1}', False),
+        ('{"a": {"b": 1}}', True),
+        ('{"a": "open }', False),
+    ],
+)
+def test_where_an_object_closes(text: str, closed: bool) -> None:
+    assert is_closed(text) is closed
+
+
+def test_a_long_name_can_be_written_out() -> None:
+    name = "a very long name of an option indeed, " * 4
+    long = Choice(criteria={name: None, "short": None})
+    answer = f'{{"choice": "{name}", "confidence": 0.7}}'
+    assert len(answer) > MAX_NEW_TOKENS
+    assert generator(answer).ask("Hello", long).value == name
+    assert token_limit(TEAM) == token_limit(LATE) == MAX_NEW_TOKENS
 
 
 def test_the_token_limit_makes_a_failure() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from readoff.bench.outcomes import FLOOR, Source, outcomes
 from readoff.bench.records import Ask, Given, Target
 from readoff.engine.questions import Choice, Noul
 
+NUMBERS = count()
 ABC = Choice(criteria={"a": None, "b": None, "c": None})
 
 
 def ask(target: Target, weight: float = 1.0) -> Ask:
-    return Ask("state", {"q": ABC}, {"q": target}, weight)
+    """About a state of its own."""
+    return Ask(f"state {next(NUMBERS)}", {"q": ABC}, {"q": target}, weight)
 
 
 def readout(*p: float) -> dict[str, Given]:
@@ -41,7 +44,7 @@ def test_readout_by_hand() -> None:
         [(ask({"a": 1.0}), readout(0.7, 0.2, 0.1)), (ask({"c": 1.0}, 3.0), readout(0.5, 0.1, 0.4))],
         "readout",
     )
-    assert (found.questions, found.requests, found.answered, found.confident) == (2, 2, 1.0, 1.0)
+    assert (found.questions, found.states, found.answered, found.confident) == (2, 2, 1.0, 1.0)
     assert value(found.accuracy) == pytest.approx(1 / 4)
     event = (-math.log(0.7) - 3 * math.log(0.5)) / 4
     assert value(found.nll) == pytest.approx(event)
@@ -119,6 +122,17 @@ def test_a_probability_of_zero_is_floored_and_counted() -> None:
     assert unsure.floored == 0.5
 
 
+def test_soft_labels_have_no_floor_to_compare_with() -> None:
+    """Expected scores vary less than the outcomes that the floor is drawn from."""
+    hard = [(ask({"abc"[n % 2]: 1.0}), readout(0.5, 0.4, 0.1)) for n in range(40)]
+    found = of(hard, "readout")
+    assert found.calibrated_ece is not None
+    assert all(one.expected_low is not None for one in found.bins)
+    soft = of([*hard, (ask({"b": 0.5, "c": 0.5}), readout(0.5, 0.4, 0.1))], "readout")
+    assert (soft.ece is not None, soft.calibrated_ece) == (True, None)
+    assert {(one.expected_low, one.expected_high) for one in soft.bins} == {(None, None)}
+
+
 def test_one_item_has_values_and_no_intervals() -> None:
     found = of([(ask({"a": 1.0}), readout(0.7, 0.2, 0.1))], "readout")
     assert value(found.ece) == pytest.approx(0.3)
@@ -142,19 +156,29 @@ def test_intervals_cover_a_calibrated_model() -> None:
     assert found.calibrated_ece.low < found.ece.value < found.calibrated_ece.high
 
 
-def test_questions_of_one_request_are_drawn_together() -> None:
-    """Forty requests whose ten questions are all right or all wrong: no better than forty."""
+def test_questions_of_one_state_are_drawn_together() -> None:
+    """Forty states whose ten questions are all right or all wrong: no better than forty."""
     noul = Noul()
     names = [f"q{n}" for n in range(10)]
     truth: dict[str, Target] = {name: {"true": 1.0} for name in names}
-    asks = [Ask("s", dict.fromkeys(names, noul), truth) for _ in range(40)]
+    asks = [Ask(f"s{n}", dict.fromkeys(names, noul), truth) for n in range(40)]
     given = [
         dict.fromkeys(names, Given("true" if n % 2 else "false", stated=0.5)) for n in range(40)
     ]
     found = quality(asks, given, "stated", resamples=400)
-    assert (found.questions, found.requests) == (400, 40)
+    assert (found.questions, found.states) == (400, 40)
     # 1.96·sqrt(0.25/40) = 0.155; four hundred independent ones would give 0.049.
     assert found.accuracy.high - found.accuracy.low == pytest.approx(0.31, abs=0.04)
+    # In several requests each, of different weights, they are no more.
+    apart = [
+        Ask(one.state, {name: noul}, {name: truth[name]}, 0.5 if name == "q0" else 1.0)
+        for one in asks
+        for name in names
+    ]
+    answers = [{name: answer} for one in given for name, answer in one.items()]
+    again = quality(apart, answers, "stated", resamples=400)
+    assert (again.questions, again.states) == (400, 40)
+    assert again.accuracy.high - again.accuracy.low == pytest.approx(0.31, abs=0.04)
 
 
 def test_a_requests_number_does_not_matter_when_others_have_no_targets() -> None:

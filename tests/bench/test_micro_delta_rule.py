@@ -104,6 +104,9 @@ def test_a_wrong_state_is_a_red_gate_too() -> None:
     assert delta_rule.gate(x, {"fp32": lambda: (out, state)})["fp32"] <= 2e-6
     with pytest.raises(delta_rule.RedGateError, match="fp32 is"):
         delta_rule.gate(x, {"fp32": lambda: (out, state.mT)})
+    for broken in ((out * torch.nan, state), (out, state * torch.nan)):
+        with pytest.raises(delta_rule.RedGateError, match="fp32 is nan"):
+            delta_rule.gate(x, {"fp32": lambda found=broken: found})
 
 
 def test_no_repeats_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

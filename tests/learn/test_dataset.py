@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from readoff.bench.calibrate.collect import state_key
+from readoff.bench.records import state_key
 from readoff.learn.dataset import Dataset, load_dataset, split
 from readoff.learn.errors import ExampleError
 

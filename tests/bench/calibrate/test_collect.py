@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from readoff.bench.calibrate.cache import cache_path, load_rows, save_rows
-from readoff.bench.calibrate.collect import collect, labelled_rows, relabelled, state_key
+from readoff.bench.calibrate.collect import collect, labelled_rows, relabelled
 from readoff.bench.calibrate.data import read_labelled, requests_digest
 from readoff.bench.calibrate.rows import PAD, Rows
 from readoff.bench.quality.files import QualityError
-from readoff.bench.records import Ask
+from readoff.bench.records import Ask, state_key
 from readoff.engine.answers import Decision
 from readoff.engine.card import Card
 from readoff.engine.card_fields import DEBIAS

@@ -92,10 +92,10 @@ def test_finer_methods_fit_what_differs_and_shrinkage_joins_what_does_not() -> N
     losses = {m: log_losses(unlike, out_of_fold(unlike, Recipe(m))).mean() for m in METHODS}
     assert losses["field"] < losses["type"] - 0.02
     assert losses["shrunk"] == pytest.approx(losses["field"], abs=0.005)
-    found = [fit_temperatures(alike, kappa=k).by_field for k in (0.0, 30.0, 1e6)]
-    spreads = [abs(math.log(t["f"] / t["g"])) for t in found]
+    found = [fit_temperatures(alike, kappa=k).fields for k in (0.0, 30.0, 1e6)]
+    spreads = [abs(math.log(t["f"].value / t["g"].value)) for t in found]
     assert spreads[0] > spreads[1] > spreads[2]
-    assert fit_temperatures(alike, kappa=math.inf).by_field == {}
+    assert fit_temperatures(alike, kappa=math.inf).fields == {}
 
 
 def test_temperatures_by_number_of_options_are_looked_up_as_the_engine_does() -> None:
@@ -215,11 +215,29 @@ def test_a_type_with_too_few_or_one_class_keeps_temperature_1_and_says_so() -> N
     assert '"n": 19 decisions, a prior needs 20; it gets none.' in found.priors.notes
 
 
+def test_a_field_may_be_called_as_a_type_is() -> None:
+    """Its temperature is the field's, and not the type's or the size's."""
+    named = ("choice", "choice:4", "noul")
+    temperatures = (0.5, 1.0, 4.0)
+    rows = [
+        drawn(400, temperature=t, name=n, seed=3) for n, t in zip(named, temperatures, strict=True)
+    ]
+    entry = fit(together(*rows), Recipe("field")).temperature
+    plain = [replace(some, fields=(n,) * 400) for n, some in zip("abc", rows, strict=True)]
+    wanted = fit(together(*plain), Recipe("field")).temperature
+    assert entry.choice == pytest.approx(wanted.choice)
+    assert entry.by_options == wanted.by_options
+    assert (
+        dict(zip("abc", (entry.by_field[name] for name in named), strict=True)) == wanted.by_field
+    )
+    assert (entry.noul, wanted.noul) == (1.0, 1.0)
+
+
 def test_a_field_asked_as_two_types_gets_none_of_its_own() -> None:
     both = together(drawn(40, 2, name="x"), drawn(40, 2, name="y", kind="noul", seed=1))
     mixed = replace(both, fields=("x",) * 80)
     made = fit_temperatures(mixed)
-    assert made.by_field == {}
+    assert made.fields == {}
     assert '"x" is asked as several types' in " ".join(made.notes)
 
 

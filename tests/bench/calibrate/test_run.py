@@ -169,6 +169,9 @@ def test_a_gate_by_risk_takes_half_of_the_states_and_says_so() -> None:
     assert all_.risk < 0.15
     assert found.fit.temperatures.found["choice"].count == 300
     assert any("the other 300" in note for note in found.notes)
+    told = markdown.render(page(document(found, ABOUT), []))
+    assert "is fitted to half of the states" in told
+    assert "is fitted to everything" not in told
 
 
 def test_with_too_few_the_gate_promises_nothing_and_accepts_nothing() -> None:
@@ -178,6 +181,16 @@ def test_with_too_few_the_gate_promises_nothing_and_accepts_nothing() -> None:
     assert "nothing can be guaranteed with 20 decisions" in found.gate.thresholds["all"].why
     told = document(found, ABOUT)
     assert "accepts nothing" in markdown.render(page(told, []))
+
+
+def test_a_field_called_as_a_type_is_told_apart_in_the_report() -> None:
+    rows = together(drawn(60, name="choice"), drawn(60, name="g", temperature=3.0, seed=1))
+    found = document(calibrate(rows, Recipe("field")), ABOUT)
+    told = [(one["key"], one["field"]) for one in found["temperatures"]]
+    assert told == [("choice", False), ("choice", True), ("g", True)]
+    shown = markdown.render(page(found, []))
+    assert "\n| choice |" in shown
+    assert '\n| "choice" |' in shown
 
 
 def test_soft_labels_have_no_floor_in_any_report() -> None:

@@ -101,6 +101,17 @@ def test_nonsense_from_a_chat_is_a_counted_failure(text: Any, reason: str) -> No
     assert (given.value, given.failure) == (None, reason)
 
 
+def test_an_answer_that_was_cut_off_is_called_so() -> None:
+    def cut(body: dict[str, Any]) -> Any:
+        said = servers.said("Let me think about")
+        said["choices"][0]["finish_reason"] = "length"
+        return said
+
+    with servers.serving(servers.chat(cut)) as server, Endpoint(server.url) as endpoint:
+        given = endpoint.ask(TEAM).given["team"]
+    assert (given.value, given.failure) == (None, "cut off at the token limit")
+
+
 @pytest.mark.parametrize(
     ("made", "reason"),
     [

@@ -89,7 +89,8 @@ def test_an_endpoint_that_dies_leaves_what_was_measured() -> None:
     ):
         list(sweep(endpoint, [TEAM], Bounds((1, 2), requests=9), seen.append))
     (level,) = seen
-    assert (len(level.runs), level.down, level.complete) == (5, 3, False)
+    assert (len(level.runs), level.lost, level.complete) == (5, [0, 0, 0], False)
+    assert level.failures == {"no answer": 3}
     assert level.wall > 0
 
 

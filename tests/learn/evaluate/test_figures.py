@@ -25,7 +25,7 @@ def sure(*p: float, name: str = "r") -> Contender:
 
 
 def test_figures_are_those_worked_out_by_hand() -> None:
-    [row] = figure_rows([sure(0.8, 0.8, 0.8, 0.4)], WHOLE, ROWS, ALL, resamples=20)
+    [row] = figure_rows([sure(0.8, 0.8, 0.8, 0.4)], WHOLE, ALL, resamples=20)
     assert (row["slice"], row["kind"], row["contender"]) == ("all", "all", "r")
     assert (row["decisions"], row["states"]) == (4, 4)
     assert row["accuracy"] == pytest.approx(3 / 4)
@@ -41,20 +41,20 @@ def test_figures_are_those_worked_out_by_hand() -> None:
 
 def test_only_what_a_contender_covers_counts() -> None:
     json = stated("j", ROWS, [None, None, Given("1", stated=0.9), Given("0", stated=0.9)])
-    [row] = figure_rows([json], WHOLE, ROWS, ALL, resamples=20)
+    [row] = figure_rows([json], WHOLE, ALL, resamples=20)
     assert (row["decisions"], row["accuracy"]) == (2, 0.5)
     assert row["nll"] == pytest.approx(-(math.log(0.9) + math.log(0.1)) / 2)
-    nothing = figure_rows([json], [Slice("family", "f", ~json.covered)], ROWS, ALL, resamples=20)
+    nothing = figure_rows([json], [Slice("family", "f", ~json.covered)], ALL, resamples=20)
     assert nothing == []
 
 
 def test_soft_labels_have_no_calibrated_error_to_compare_with() -> None:
     soft = replace(ROWS, target=np.array([[0.5, 0.5], [1, 0], [0, 1], [0, 1]]))
     one = readout("r", soft, np.array([[0.8, 0.2]] * 4))
-    [row] = figure_rows([one], WHOLE, soft, ALL, resamples=20)
+    [row] = figure_rows([one], WHOLE, ALL, resamples=20)
     assert row["ece_if_calibrated"] is None
     assert row["ece"] is not None
-    [hard] = figure_rows([sure(0.8, 0.8, 0.8, 0.4)], WHOLE, ROWS, ALL, resamples=20)
+    [hard] = figure_rows([sure(0.8, 0.8, 0.8, 0.4)], WHOLE, ALL, resamples=20)
     assert 0.0 < hard["ece_if_calibrated"] <= hard["ece_if_calibrated_at_most"]
 
 
@@ -72,7 +72,7 @@ def test_a_difference_is_paired() -> None:
 
 def test_equal_seeds_give_equal_rows() -> None:
     made = [
-        figure_rows([sure(0.8, 0.7, 0.8, 0.4)], WHOLE, ROWS, ALL, seed=seed, resamples=50)
+        figure_rows([sure(0.8, 0.7, 0.8, 0.4)], WHOLE, ALL, seed=seed, resamples=50)
         for seed in (1, 1)
     ]
     assert made[0] == made[1]
