@@ -191,7 +191,7 @@ class Card:
     def prior_for(self, question_type: str, field: str | None, n_options: int) -> tuple[float, ...]:
         """The prior of a question, zeros if the card has none. Length `n_options`.
 
-        Raises CardError if the field's prior was fitted for another number of options.
+        Raises QuestionError if the field's prior was fitted for another number of options.
         """
         return self.prior.find(question_type, field, n_options)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from readoff.engine.calibration import check_temperature
-from readoff.engine.errors import CardError
+from readoff.engine.errors import CardError, QuestionError
 from readoff.engine.questions import QuestionType
 
 TYPES: tuple[QuestionType, ...] = ("choice", "score", "noul")
@@ -95,14 +95,18 @@ class Prior:
                 raise CardError(f'The prior of "{key}" holds {len(values)} numbers.')
 
     def find(self, kind: str, name: str | None, n_options: int) -> tuple[float, ...]:
-        """The prior of the field, else of the size, else zeros. Length `n_options`."""
+        """The prior of the field, else of the size, else zeros. Length `n_options`.
+
+        Raises QuestionError where a question has the name of a field that was fitted with another
+        number of options.
+        """
         found = self.by_options.get(f"{kind}:{n_options}", (0.0,) * n_options)
         if name is not None and name in self.by_field:
             found = self.by_field[name]
         if len(found) != n_options:
-            raise CardError(
+            raise QuestionError(
                 f'The card\'s prior of "{name}" is for {len(found)} options, and the question '
-                f"has {n_options}. Fit it again, or rename the question."
+                f"has {n_options}. Rename the question, or fit the card again."
             )
         return found
 

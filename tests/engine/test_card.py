@@ -10,7 +10,7 @@ import pytest
 
 from readoff.engine.card import Card
 from readoff.engine.card_fields import CardTemplate, Digests, Prior, Temperature
-from readoff.engine.errors import CardError
+from readoff.engine.errors import CardError, QuestionError
 from readoff.engine.labels import LabelSpace
 
 FULL = Card(
@@ -109,7 +109,7 @@ def test_priors_are_found_and_default_to_zeros() -> None:
     assert FULL.prior_for("choice", "team", 2) == (0.5, -0.5)
     assert FULL.prior_for("noul", None, 2) == (1.0, 0.0)
     assert FULL.prior_for("choice", None, 4) == (0.0, 0.0, 0.0, 0.0)
-    with pytest.raises(CardError, match=r'prior of "team" is for 2 options, .* has 3'):
+    with pytest.raises(QuestionError, match=r'prior of "team" is for 2 options, .* has 3'):
         FULL.prior_for("choice", "team", 3)
 
 

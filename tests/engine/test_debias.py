@@ -259,7 +259,7 @@ def test_the_cards_temperature_applies_after_and_its_prior_where_nothing_was_mea
 
 def test_a_prior_for_another_number_of_options_is_an_error() -> None:
     card = Card(prior=Prior(by_field={"team": (0.0, 0.0)}))
-    with pytest.raises(CardError, match="is for 2 options"):
+    with pytest.raises(QuestionError, match="is for 2 options"):
         run("rotate", card)
 
 
