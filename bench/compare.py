@@ -190,6 +190,15 @@ def _worse(before: Document, after: Document) -> Iterator[str]:
             yield f"{where}: accuracy {a:.3f} before, {b:.3f} now."
         if old.get("ece") is None or new.get("ece") is None:
             continue
-        slack = max(old.get("calibrated_ece") or 0.0, new.get("calibrated_ece") or 0.0, 0.01)
+        slack = max(_noise_of_ece(old), _noise_of_ece(new), 0.01)
         if new["ece"] - old["ece"] > slack:
             yield f"{where}: ECE {old['ece']:.3f} before, {new['ece']:.3f} now."
+
+
+def _noise_of_ece(row: Row) -> float:
+    """What a calibrated model would show; where that can't be said (soft labels), half of the
+    interval."""
+    if row.get("calibrated_ece") is not None:
+        return float(row["calibrated_ece"])
+    low, high = row.get("ece_interval") or (None, None)
+    return 0.0 if low is None or high is None else (high - low) / 2.0

@@ -26,10 +26,9 @@ class Outcomes:
 
     `confidence` is the probability that the source gives to its own answer, NaN where it gives
     none; `correct` the share of the truth that the answer has, 0 after a failure; `log_loss` and
-    `brier` score the whole distribution, NaN without one; `group` numbers the states
-    from 0, and what is asked of one state (in one request, or in several of different weights)
-    belongs together;
-    `soft` says whose truth is more than one option.
+    `brier` score the whole distribution, NaN without one; `group` numbers the states from 0 (what
+    is asked of one state belongs together, be it in several requests of different weights); `soft`
+    says whose truth is more than one option.
     """
 
     confidence: Floats

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from readoff.engine.endings import late
 from readoff.engine.job import Job
-from readoff.engine.scheduler import late
 
 R = TypeVar("R")
 

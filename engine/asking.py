@@ -117,6 +117,8 @@ class Asking:
     def _check_size(self, state: Text, what: str) -> None:
         """Refuse what is too large beyond doubt before it is written out as text, which indented
         lines may make a hundred times larger."""
+        if isinstance(state, str):
+            return
         least = least_tokens(check_text(state, "The state"))
         if least > self.context_length:
             raise ContextError(

@@ -15,13 +15,14 @@ from readoff.engine.aside import Aside, Leave
 from readoff.engine.asking import Asking, Questions
 from readoff.engine.card_fields import Debias
 from readoff.engine.debias import Key
+from readoff.engine.endings import late
 from readoff.engine.errors import ReadoffError
 from readoff.engine.escalation import LIMIT, TIMEOUT, Escalate
 from readoff.engine.gate import Gate
 from readoff.engine.job import Job
 from readoff.engine.policy import Policy, Wishes
 from readoff.engine.questions import Choice, Noul, Score
-from readoff.engine.scheduler import Scheduler, late
+from readoff.engine.scheduler import Scheduler
 from readoff.engine.text import Text
 
 Request = tuple[Text, Questions]

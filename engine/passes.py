@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from readoff.engine.batch import Batch, Readout
+from readoff.engine.endings import error_of, finished
 from readoff.engine.errors import BudgetError, ReadoffError
 from readoff.engine.forest import Forest
 from readoff.engine.job import Job, Reads
 from readoff.engine.plan import GRID, MANY, Plan
 from readoff.engine.pools import Pools
 from readoff.engine.prefix_cache import Node, PrefixCache
-from readoff.engine.scheduler import error_of, finished
 from readoff.engine.storage import out_of_memory
 
 Run = Callable[[Batch, Pools | None, bool], Readout]

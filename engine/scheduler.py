@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -13,13 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from readoff.engine.compute import settle
-from readoff.engine.errors import (
-    ClosedError,
-    DeadlineError,
-    OverloadedError,
-    ReadoffError,
-    StepError,
-)
+from readoff.engine.endings import closed, error_of, late
+from readoff.engine.errors import ClosedError, DeadlineError, OverloadedError, StepError
 from readoff.engine.job import Job
 
 R = TypeVar("R")
@@ -151,7 +145,7 @@ class Scheduler:
         raised: BaseException | None = None
         for job in left:
             try:
-                self.end(job, _closed())
+                self.end(job, closed())
             except BaseException as error:  # of somebody's callback: all others end too
                 raised = raised or error
         thread = self._thread
@@ -259,7 +253,7 @@ class Scheduler:
             left = [job for job in jobs if self._closed and not job.ended]
             self._room.notify_all()
         for job in left:
-            self._finish(job, _closed())
+            self._finish(job, closed())
 
     def _finish(self, job: Job, outcome: Any) -> None:
         """A job is over. Whatever a callback of its future raises (a future lets what is no
@@ -282,35 +276,3 @@ class Scheduler:
         for job in over:
             self._finish(job, late())
         return [job for job in alive if job.group == alive[0].group]
-
-
-def late() -> DeadlineError:
-    """The error of a request that took too long."""
-    return DeadlineError(
-        "The request wasn't answered before its deadline. Allow more time, or shorten the state."
-    )
-
-
-def finished(job: Job) -> Any:
-    """What a job ends with that everything was read for: its result or its exception."""
-    if job.expired(time.perf_counter()):
-        return late()
-    try:
-        return job.finish(job)
-    except Exception as error:
-        return error_of(error)
-
-
-def error_of(error: BaseException) -> ReadoffError:
-    """An exception of each request's own: several threads will raise them. What the pass had in its
-    variables is let go of: it may be much."""
-    traceback.clear_frames(error.__traceback__)
-    if isinstance(error, ReadoffError):
-        return error
-    made = StepError(f"The pass failed: {type(error).__name__}: {error}")
-    made.__cause__ = error
-    return made
-
-
-def _closed() -> ClosedError:
-    return ClosedError("The engine was closed before this request was answered.")

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from readoff.engine.calibration import probabilities
+from readoff.engine.endings import error_of, finished
 from readoff.engine.errors import NumericsError
 from readoff.engine.job import Job, Reads
 from readoff.engine.line import Ids, Line
-from readoff.engine.scheduler import error_of, finished
 from readoff.export.graph.options import FixedLabels, LabelBank
 from readoff.export.past import Past
 from readoff.export.past_cache import PastCache

@@ -49,6 +49,11 @@ def _fitted(by_kind: Mapping[str, Any], by_field: Mapping[str, Any]) -> list[dic
     ]
 
 
+def label(one: Mapping[str, Any]) -> str:
+    """How a row of `temperatures` or `priors` is called: a field between quotes."""
+    return f'"{one["key"]}"' if one["field"] else str(one["key"])
+
+
 def _part(part: Part) -> dict[str, Any]:
     return {
         "name": part.name,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from readoff.bench.calibrate.document import label
 from readoff.bench.calibrate.pictures import Drawn, pictures
 from readoff.bench.report import html, markdown
 from readoff.bench.report.blocks import Card, Cards, Page, Paragraph, Pictures, Section, Table
@@ -86,9 +87,9 @@ def _fitted(document: Mapping[str, Any]) -> str:
 
 def _cards(whole: Mapping[str, Any]) -> Iterator[Card]:
     before, after = whole["before"], whole["after"]
-    for key, label in (("nll", "NLL"), ("ece", "ECE"), ("brier", "Brier"), ("aurc", "AURC")):
+    for key, title in (("nll", "NLL"), ("ece", "ECE"), ("brier", "Brier"), ("aurc", "AURC")):
         better = after[key] < before[key]
-        yield Card(f"{after[key]:.3f}", label, f"before {before[key]:.3f}", better)
+        yield Card(f"{after[key]:.3f}", title, f"before {before[key]:.3f}", better)
     yield Card(f"{after['accuracy']:.1%}", "accuracy", f"before {before['accuracy']:.1%}")
 
 
@@ -141,13 +142,9 @@ def _brier(document: Mapping[str, Any]) -> Table:
     return Table(head, rows, left=frozenset({0, 1}), caption=caption)
 
 
-def _of(one: Mapping[str, Any]) -> str:
-    return f'"{one["key"]}"' if one["field"] else str(one["key"])
-
-
 def _temperatures(document: Mapping[str, Any]) -> Table:
     rows = [
-        [_of(one), f"{one['value']:.3f}", _span(one["low"], one["high"]), str(one["count"])]
+        [label(one), f"{one['value']:.3f}", _span(one["low"], one["high"]), str(one["count"])]
         for one in document["temperatures"]
     ]
     caption = f"Temperatures; shrinkage κ = {document['kappa']}"
@@ -157,7 +154,7 @@ def _temperatures(document: Mapping[str, Any]) -> Table:
 def _priors(document: Mapping[str, Any]) -> Iterator[Table]:
     rows = [
         [
-            _of(one),
+            label(one),
             str(one["count"]),
             f"{one['ridge']:g}",
             ", ".join(

@@ -250,6 +250,8 @@ def _about(chosen: Chosen) -> dict[str, Any]:
 
 def _summary(document: Mapping[str, Any]) -> None:
     """Before and after in a few lines, then the gate."""
+    from readoff.bench.calibrate.document import label
+
     whole = document["parts"][0]
     print(f"{document['decisions']} decisions about {document['states']} states, out of fold:")
     for key, name in (("nll", "NLL"), ("ece", "ECE"), ("brier", "Brier"), ("accuracy", "accuracy")):
@@ -257,8 +259,7 @@ def _summary(document: Mapping[str, Any]) -> None:
     if (floor := whole["after"]["calibrated_ece"]) is not None:
         print(f"  ECE of a perfectly calibrated model here: {floor:.4f}")
     for one in document["temperatures"]:
-        name = f'"{one["key"]}"' if one["field"] else one["key"]
-        print(f"temperature of {name}: {one['value']:.3f}")
+        print(f"temperature of {label(one)}: {one['value']:.3f}")
     gate = document["gate"]
     for one in () if gate is None else gate["thresholds"]:
         cut = "nothing is accepted" if one["threshold"] is None else f"{one['threshold']:.4f}"

@@ -101,6 +101,18 @@ def test_a_red_gate_and_a_loss_of_quality_are_regressions() -> None:
     assert "ECE 0.110 before, 0.300 now" in found
 
 
+def test_without_a_floor_the_interval_says_what_is_noise() -> None:
+    """Soft labels have no floor."""
+    before = copy.deepcopy(BEFORE)
+    row = before["quality"][1]
+    row |= {"ece": 0.11, "calibrated_ece": None, "ece_interval": [0.05, 0.17]}
+    after = copy.deepcopy(before)
+    after["quality"][1]["ece"] = 0.16
+    assert not compare(before, after).regressions
+    after["quality"][1]["ece"] = 0.18
+    assert "ECE 0.110 before, 0.180 now" in " ".join(compare(before, after).regressions)
+
+
 def test_nothing_in_common_is_told() -> None:
     after = copy.deepcopy(BEFORE)
     after["rungs"] = []
